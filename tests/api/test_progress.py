@@ -20,7 +20,6 @@ from tests.unit.drive import Run, units
 import headway
 from headway.api import wait_messages as waits_of
 from headway.api.progress_bar import lanes_held
-from headway.core.events import HoldLane
 from headway.core.reasons import Wait, WaitCode
 from headway.display.bar import Frame, NotebookBar, line, waits
 from headway.testing import VirtualLoop
@@ -213,7 +212,7 @@ def test_without_a_terminal_a_long_wait_is_reported_once(progress: bool | None) 
 
 def test_the_last_frame_names_the_lanes_that_were_held() -> None:
     run = Run(units(3))
-    run.at(5.0, HoldLane("a", 128.0, "You've hit your limit · resets 4pm"))
+    run.held(128.0, "You've hit your limit · resets 4pm").at(5.0)
     run.at(128.0)
     told = waits(Frame(3, 3, 0, 0, 1, 130, holds=lanes_held(run.seen(130.0))))
     assert told == ["a was held 2m 03s: You've hit your limit · resets 4pm"]

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headway.core import commands, events
-from headway.core.model import Estimate, Kind, LaneSpec, Outcome, Settings, Unit
+from headway.core.model import Kind, LaneSpec, Outcome, Settings, Unit
 from headway.core.reasons import LaneBudgetSpent, NoticeReason
 from headway.core.unit_states import GOOD, Status
 
@@ -84,7 +84,6 @@ class Books:
     wake_at: float | None = None
     last_start_at: float = ALWAYS
     spent_usd: float = 0.0
-    spent_tokens: float = 0.0
     #: What has been spent from each lane's budget, by its name.
     spent_of: dict[str, float] = field(default_factory=dict)
 
@@ -140,8 +139,6 @@ class Books:
                 self.paused = False
             case events.Abort(mode):
                 self._tell_abort(mode)
-            case events.SetConcurrency(limit):
-                self.concurrency = limit
             case events.InputClosed():
                 self.input_open = False
             case events.Units() | events.SerialUnits() | events.RestUnits():
@@ -153,10 +150,6 @@ class Books:
 
     def _tell_lane(self, event: events.Event, now: float) -> None:
         match event:
-            case events.HoldLane(key, until):
-                self.lanes[key].hold(until, now, self.settings.max_hold_s)
-            case events.StopLane(key):
-                self.lanes[key].stop()
             case events.SetLimits(key, limits):
                 self.lanes[key].configure(limits, now)
             case events.Share():
@@ -242,7 +235,6 @@ class Books:
         lane.settle(flight, outcome)
         if outcome.usage is not None:
             self._spend(flight.unit, outcome.usage.cost_usd or 0.0)
-            self.spent_tokens += outcome.usage.input_tokens + outcome.usage.output_tokens
         elif outcome.kind not in UNCHARGED:
             self._spend_estimate(flight.unit)
         self.due[flight.unit.index] = self._judge_answer(flight, lane, outcome, now)
@@ -259,7 +251,6 @@ class Books:
         lane.settle(flight, outcome)
         if outcome.usage is not None:
             self._spend(flight.unit, outcome.usage.cost_usd or 0.0)
-            self.spent_tokens += outcome.usage.input_tokens + outcome.usage.output_tokens
         else:
             self._spend_estimate(flight.unit)
         if event.again is not None:
@@ -269,7 +260,6 @@ class Books:
     def _spend_estimate(self, unit: Unit) -> None:
         """The provider may have done the work, and did not say what it came to."""
         self._spend(unit, unit.estimate.cost_usd)
-        self.spent_tokens += _tokens(unit.estimate)
 
     def _spend(self, unit: Unit, usd: float) -> None:
         self.spent_usd += usd
@@ -580,16 +570,11 @@ class Books:
     # -- the budget ---------------------------------------------------------------------------------------------
 
     def fits_budget(self, unit: Unit) -> bool:
-        """Whether what was spent, what is in flight and this stay within the caps."""
+        """Whether what was spent, what is in flight and this stay within the cap."""
         out = [flight.unit.estimate for flight in self.flights.values()] + [unit.estimate]
         usd = self.spent_usd + sum(estimate.cost_usd for estimate in out)
-        tokens = self.spent_tokens + sum(map(_tokens, out))
-        most_usd, most_tokens = self.settings.max_cost_usd, self.settings.max_tokens
-        return (
-            (not most_usd or usd <= most_usd + ROUNDING)
-            and (not most_tokens or tokens <= most_tokens + ROUNDING)
-            and self.fits_lane_budgets(unit)
-        )
+        most_usd = self.settings.max_cost_usd
+        return (not most_usd or usd <= most_usd + ROUNDING) and self.fits_lane_budgets(unit)
 
     def fits_lane_budgets(self, unit: Unit) -> bool:
         """Whether the budgets of its lane, which others may share, have room for it."""
@@ -610,7 +595,7 @@ class Books:
     @property
     def capped(self) -> bool:
         lane_budgets = any(lane.spec.lane_budgets for lane in self.lanes.values())
-        return bool(self.settings.max_cost_usd or self.settings.max_tokens or lane_budgets)
+        return bool(self.settings.max_cost_usd or lane_budgets)
 
     def _judge_budget(self, unit: Unit) -> None:
         require(self.fits_budget(unit), "budget", f"unit {unit.index} started beyond it")
@@ -741,10 +726,6 @@ class Books:
             if not any(self._goes_before(other, unit) for other in same):
                 firsts.setdefault(unit.lane, []).append(unit)
         return bool(firsts) and not any(all(map(self.fits_budget, units)) for units in firsts.values())
-
-
-def _tokens(estimate: Estimate) -> float:
-    return estimate.input_tokens + (estimate.max_output_tokens or estimate.output_tokens)
 
 
 def _indices(units: Iterable[Unit]) -> list[int]:

@@ -163,18 +163,6 @@ def budget_not_reserved(patch: Patch) -> None:
 
 
 @bug("budget")
-def tokens_of_the_budget_forgotten(patch: Patch) -> None:
-    right = Budget.spend
-
-    def wrong(self: Budget, estimate: Any, usage: Any) -> None:
-        before = self.spent_tokens
-        right(self, estimate, usage)
-        self.spent_tokens = before
-
-    patch.setattr(Budget, "spend", wrong)
-
-
-@bug("budget")
 def lanes_budget_not_minded(patch: Patch) -> None:
     patch.setattr(Spending, "_affordable", lambda self, entry, lane: True)
 

@@ -363,14 +363,9 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     # -- what people ask for ----------------------------------------------------------------------------
 
-    @rule(number=numbers, wait_s=make.pick([10.0, 0.0, 1.0, 100.0, 5000.0, -5.0]), now=flush)
-    def hold_lane(self, number: int, wait_s: float, now: bool) -> None:
-        self.post(events.HoldLane(self.lane(number), self.run.now + wait_s, "asked"), now)
-
-    @rule(number=numbers, stop=make.pick([False, False, True]), now=flush)
-    def stop_or_reopen_lane(self, number: int, stop: bool, now: bool) -> None:
-        key = self.lane(number)
-        self.post(events.StopLane(key, "asked") if stop else events.ReopenLane(key), now)
+    @rule(number=numbers, now=flush)
+    def reopen_lane(self, number: int, now: bool) -> None:
+        self.post(events.ReopenLane(self.lane(number)), now)
 
     @precondition(lambda self: len(self.run.keys) < MOST_LANES)
     @rule(spec=make.specs("new"), new=st.lists(make.rows(), min_size=1, max_size=3))
@@ -391,10 +386,6 @@ class SchedulerMachine(RuleBasedStateMachine):
     def share(self, number: int, grant: Grant, now: bool) -> None:
         """Other jobs come to a lane, change and go: less may start, and never more."""
         self.post(events.Share(self.lane(number), grant), now)
-
-    @rule(limit=make.pick([0, 1, 2, 4]), now=flush)
-    def set_concurrency(self, limit: int, now: bool) -> None:
-        self.post(events.SetConcurrency(limit), now)
 
     @rule(new=st.lists(make.rows(), min_size=0, max_size=4), now=flush)
     def more_work(self, new: list[Row], now: bool) -> None:

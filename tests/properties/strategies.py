@@ -178,7 +178,6 @@ def settings_of_run(draw: st.DrawFn, start: float) -> Settings:
     return Settings(
         concurrency=draw(pick([0, 0, 1, 2, 5])),
         max_cost_usd=draw(pick([0.0, 0.0, 0.0, 1.0, 5.0])),
-        max_tokens=draw(pick([0.0, 0.0, 0.0, 6000.0, 30_000.0])),
         deadline_at=None if deadline_s is None else start + deadline_s,
         max_hold_s=draw(pick([None, None, None, 30.0, 3600.0])),
         delay_s=draw(pick([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])),

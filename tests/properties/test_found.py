@@ -115,7 +115,8 @@ def test_cancel_refill() -> None:
     """
     units = [Unit(index, "a") for index in range(200)]
     scheduler = _fed([LaneSpec("a", LaneLimits(max_concurrency=1))], (units))
-    scheduler.handle([events.HoldLane("a", 10.0, "asked")], 0.0)
+    scheduler.scheduler.lanes["a"].hold.extend(10.0, "on record")
+    scheduler.handle([], 0.0)
     scheduler.handle([events.CancelUnit(index) for index in range(128)], 1.0)
     assert starts(scheduler.handle([], 10.0)) == [128]
 
@@ -142,7 +143,8 @@ def test_budget_end_is_not_claimed_when_everything_has_ended() -> None:
     units = [Unit(0, "a", Estimate(cost_usd=2.0)), Unit(1, "b")]
     lanes = [LaneSpec("a"), LaneSpec("b")]
     scheduler = _fed(lanes, (units), Settings(max_cost_usd=1.0))
-    scheduler.handle([events.HoldLane("b", 10.0, "asked")], 0.0)
+    scheduler.scheduler.lanes["b"].hold.extend(10.0, "on record")
+    scheduler.handle([], 0.0)
     told = scheduler.handle([events.CancelUnit(0), events.CancelUnit(1)], 1.0)
     assert ends(told) == ["complete"]
 
@@ -179,7 +181,8 @@ def test_expiry_double_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_end_module, "EXPIRY_BATCH", 2)
     units = [Unit(index, "a") for index in range(5)]
     scheduler, source = Scheduler([LaneSpec("a")], Settings(deadline_at=10.0)), ListSource(units)
-    FedScheduler(scheduler, source).handle([events.HoldLane("a", 100.0, "asked")], 0.0)
+    scheduler.lanes["a"].hold.extend(100.0, "on record")
+    FedScheduler(scheduler, source).handle([], 0.0)
     [fetch] = [command for command in scheduler.handle([], 10.0) if isinstance(command, commands.FetchRest)]
     scheduler.handle([events.CancelUnit(3), events.CancelUnit(3)], 10.0)
     assert ends(scheduler.handle([answer(source, fetch)], 10.0)) == ["deadline"]
@@ -192,10 +195,10 @@ def test_second_end() -> None:
     """
     scheduler = _fed([LaneSpec("a")], ([Unit(0, "a")]))
     scheduler.handle([], 0.0)
-    failed = events.Finished(0, Outcome(Kind.TRANSIENT))
-    assert ends(scheduler.handle([failed, events.StopLane("a", "asked")], 1.0)) == ["stopped"]
-    assert wakes(scheduler.handle([events.ReopenLane("a")], 1.0)) != []
-    assert ends(scheduler.handle([events.StopLane("a", "asked")], 1.0)) == ["stopped"]
+    failed = events.Finished(0, Outcome(Kind.AUTH))
+    assert ends(scheduler.handle([failed], 1.0)) == ["stopped"]
+    assert starts(scheduler.handle([events.ReopenLane("a")], 1.0)) == [0]
+    assert ends(scheduler.handle([failed], 1.0)) == ["stopped"]
 
 
 def test_unnamed_wait() -> None:

@@ -47,8 +47,6 @@ def said(keys: Sequence[str]) -> st.SearchStrategy[list[Said]]:
     """What outsiders ask of single lanes."""
     key = make.pick(keys)
     asked = st.one_of(
-        st.builds(events.HoldLane, lane=key, until=make.pick([50.0, 900.0]), reason=st.just("asked")),
-        st.builds(events.StopLane, lane=key, reason=st.just("asked")),
         st.builds(events.ReopenLane, lane=key),
         st.builds(events.SetLimits, lane=key, limits=make.limits()),
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 
-from headway.core import commands, events
+from headway.core import commands
 from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
 from headway.core.model import LaneSpec, Settings, Unit
 from headway.core.scheduler import Scheduler
@@ -21,7 +21,7 @@ from headway.core.snapshot import snapshot
 from . import strategies as make
 from .budgets import thorough
 from .lanebook import require
-from .loop import Loop, Said, Script, loop_of
+from .loop import Loop, Script, loop_of
 from .machine import Run, SchedulerMachine
 from .strategies import Scenario
 from .test_independence import scripts
@@ -74,12 +74,6 @@ UTC = 1_700_000_000.0
 UNITS = [Unit(index, "a") for index in range(6)]
 
 
-def held_until(loop: Loop) -> float:
-    """When the lane's hold ends, as far as it was announced."""
-    told = [command for call in loop.calls for command in call.told if isinstance(command, commands.Notice)]
-    return max((one.until for one in told if one.what == "held" and one.until), default=float("-inf"))
-
-
 def next_life(spec: LaneSpec, record: LaneRecord, now: float, utc: float) -> Loop:
     """A new process, its own clock, and what the lane had written down."""
     again = loop_of([spec], UNITS, Script(), Settings(), now)
@@ -90,12 +84,14 @@ def next_life(spec: LaneSpec, record: LaneRecord, now: float, utc: float) -> Loo
 
 def hold_survives(spec: LaneSpec, script: Script, hold_s: float, cut_at: float, down_s: float) -> None:
     loop = loop_of([spec], UNITS, script, Settings())
-    loop.say([Said(2.0, events.HoldLane("a", 2.0 + hold_s, "asked"))])
-    loop.run(cut_at)
     lane = loop.scheduler.lanes["a"]
+    loop.run(min(2.0, cut_at))
+    if cut_at > 2.0:
+        lane.hold.extend(2.0 + hold_s, "resets later")
+        loop.run(cut_at)
     record = export_lane(lane, cut_at, UTC)
     owed_s = max((meter.full_at for meter in lane.meters), default=cut_at) - cut_at - down_s
-    left_s = held_until(loop) - cut_at - down_s
+    left_s = lane.hold.until - cut_at - down_s
     again = next_life(spec, record, 500.0, UTC + down_s)
     starts = [
         call.now for call in again.calls for command in call.told if isinstance(command, commands.Start)

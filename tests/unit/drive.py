@@ -133,6 +133,12 @@ class Run:
         check(self.scheduler)
         return step
 
+    def held(self, until: float, reason: str = "closed", *, lane: str = "a") -> Run:
+        """Close a lane until an instant, as a hold that an earlier run has recorded does; the next step announces it."""
+        self.lane(lane).hold.extend(until, reason)
+        self.scheduler.dirty[lane] = self.lane(lane)
+        return self
+
     @property
     def out(self) -> list[int]:
         """The units in flight."""

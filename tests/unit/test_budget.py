@@ -1,4 +1,4 @@
-"""The cap on money and tokens: spent and set aside never exceed it."""
+"""The cap on money: spent and set aside never exceed it."""
 
 from __future__ import annotations
 
@@ -54,34 +54,6 @@ def test_a_hundred_cents_are_a_dollar_in_spite_of_rounding() -> None:
     assert not budget.fits(CENT)
 
 
-def test_tokens_are_capped_by_input_and_the_most_output() -> None:
-    budget = Budget(max_tokens=1000.0)
-    budget.reserve(Estimate(input_tokens=300.0, output_tokens=50.0, max_output_tokens=500.0))
-    assert budget.fits(Estimate(input_tokens=200.0))
-    assert not budget.fits(Estimate(input_tokens=201.0))
-
-
-def test_the_expected_output_counts_where_no_most_is_known() -> None:
-    budget = Budget(max_tokens=1000.0)
-    assert not budget.fits(Estimate(input_tokens=600.0, output_tokens=401.0))
-
-
-def test_tokens_spent_are_what_was_used() -> None:
-    budget = Budget(max_tokens=1000.0)
-    estimate = Estimate(input_tokens=300.0, max_output_tokens=500.0)
-    budget.reserve(estimate)
-    ended(budget, estimate, Usage(input_tokens=280.0, output_tokens=20.0))
-    assert budget.spent_tokens == pytest.approx(300.0)
-    assert budget.fits(Estimate(input_tokens=700.0))
-
-
-def test_either_cap_refuses_by_itself() -> None:
-    budget = Budget(max_cost_usd=1.0, max_tokens=100.0)
-    assert not budget.fits(Estimate(input_tokens=101.0, cost_usd=0.1))
-    assert not budget.fits(Estimate(input_tokens=10.0, cost_usd=1.1))
-    assert budget.fits(Estimate(input_tokens=100.0, cost_usd=1.0))
-
-
 def test_an_attempt_that_was_refused_before_any_work_spends_nothing() -> None:
     budget = Budget(max_cost_usd=1.0)
     budget.reserve(Estimate(cost_usd=1.0))
@@ -91,9 +63,8 @@ def test_an_attempt_that_was_refused_before_any_work_spends_nothing() -> None:
 
 
 def test_work_that_does_not_say_what_it_used_costs_what_was_estimated() -> None:
-    budget = Budget(max_cost_usd=1.0, max_tokens=1000.0)
+    budget = Budget(max_cost_usd=1.0)
     estimate = Estimate(input_tokens=300.0, max_output_tokens=500.0, cost_usd=0.4)
     budget.reserve(estimate)
     ended(budget, estimate, None)
     assert budget.spent_usd == pytest.approx(0.4)
-    assert budget.spent_tokens == pytest.approx(800.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, units
 
-from headway.core.events import CancelUnit, HoldLane, Pause, Rendered, ReopenLane, Resume, StopLane
+from headway.core.events import CancelUnit, Pause, Rendered, ReopenLane, Resume
 from headway.core.model import Estimate, Kind, LaneLimits, Settings, Unit
 from headway.core.reasons import WaitCode
 
@@ -139,18 +139,18 @@ def test_a_held_lane_keeps_the_request_until_it_opens() -> None:
     run = Run([LEADER, follower()])
     run.at(0.0)
     run.at(1.0, ok(0))
-    step = run.at(2.0, HoldLane("a", 9.0, "closed"), made(follower()))
+    step = run.held(9.0).at(2.0, made(follower()))
     assert (step.started, step.wake_at) == ([], 9.0)
     assert run.at(9.0).started == [1]
 
 
 def test_a_lane_that_stops_while_a_request_is_made_goes_on_when_it_is_reopened() -> None:
-    run = Run([LEADER, follower()])
-    run.at(0.0)
+    run = Run([LEADER, follower(), *units(1, first=2)])
+    assert run.at(0.0).started == [0, 2]
     run.at(1.0, ok(0))
-    assert run.at(2.0, StopLane("a", "asked")).done == "stopped"
+    assert run.at(2.0, failed(2, Kind.AUTH, "no key")).done == "stopped"
     assert run.at(3.0, made(follower())).started == []
-    assert run.at(4.0, ReopenLane("a")).started == [1]
+    assert sorted(run.at(4.0, ReopenLane("a")).started) == [1, 2]
 
 
 def test_a_serial_run_makes_one_request_after_the_other() -> None:

@@ -6,7 +6,7 @@ import pytest
 from bench import lanes
 from tests.unit.drive import ONE_BY_ONE, Run, entry_of, lane_spec, ok, one_lane, units
 
-from headway.core.events import HoldLane, Share
+from headway.core.events import Share
 from headway.core.lanes.job_share import LEAST, WHOLE, Claim, Grant, claim_of, grant_of
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.lane_memory import export_lane
@@ -141,7 +141,7 @@ def test_it_is_not_once_everything_has_started() -> None:
 
 def test_nor_while_it_is_held() -> None:
     run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
-    run.at(0.0, HoldLane("a", 60.0, "so"))
+    run.held(60.0, "so").at(0.0)
     assert not claim(run).hungry
 
 

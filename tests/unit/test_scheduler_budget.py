@@ -9,7 +9,6 @@ from headway.core.events import Finished
 from headway.core.model import Estimate, Kind, LaneLimits, Outcome, Settings, Unit, Usage
 
 DOLLAR = Estimate(cost_usd=1.0)
-HUNDRED = Estimate(input_tokens=60.0, max_output_tokens=40.0)
 
 
 def spending(usd: float) -> Usage:
@@ -21,11 +20,6 @@ def test_no_more_starts_than_the_money_may_pay_for() -> None:
     step = run.at(0.0)
     assert step.started == [0, 1, 2]
     assert step.done is None
-
-
-def test_no_more_starts_than_the_tokens_allow() -> None:
-    run = Run(units(10, estimate=HUNDRED), settings=Settings(max_tokens=350.0))
-    assert run.at(0.0).started == [0, 1, 2]
 
 
 @pytest.mark.parametrize("actual", [0.1, 0.5, 1.0])

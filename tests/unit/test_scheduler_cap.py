@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from tests.unit.drive import Run, Step, failed, good, lane_spec, ok, play, units
 
-from headway.core.events import HoldLane, SetConcurrency
 from headway.core.model import Kind, LaneLimits, Settings
 
 
@@ -45,12 +44,12 @@ def test_the_lane_that_waited_longest_goes_first() -> None:
 
 def test_a_lane_that_cannot_start_gives_its_turn_away() -> None:
     run = three_lanes(6)
-    assert lanes_of(run.at(0.0, HoldLane("b", 99.0, "closed"))) == {"a": 3, "c": 3}
+    assert lanes_of(run.held(99.0, "closed", lane="b").at(0.0)) == {"a": 3, "c": 3}
 
 
 def test_a_lane_comes_back_into_the_turns_after_its_hold() -> None:
     run = three_lanes(4)
-    first = run.at(0.0, HoldLane("b", 5.0, "closed"))
+    first = run.held(5.0, "closed", lane="b").at(0.0)
     assert lanes_of(run.at(6.0, *(ok(index) for index in first.started)))["b"] >= 1
 
 
@@ -84,24 +83,8 @@ def test_a_failure_gives_its_permit_back() -> None:
     assert run.at(1.0, failed(0, Kind.TRANSIENT)).started == [1000]
 
 
-def test_a_higher_cap_lets_more_out_at_once() -> None:
-    run = three_lanes(1)
-    run.at(0.0)
-    assert len(run.at(1.0, SetConcurrency(5)).started) == 4
-
-
-def test_a_lower_cap_lets_what_is_out_finish_first() -> None:
-    run = three_lanes(6)
-    out = run.at(0.0).started
-    run.at(1.0, SetConcurrency(2))
-    assert run.at(2.0, *(ok(index) for index in out[:4])).started == []
-    assert len(run.at(3.0, ok(out[4])).started) == 1
-
-
 def test_a_cap_of_zero_is_none() -> None:
-    run = three_lanes(1)
-    run.at(0.0)
-    assert len(run.at(1.0, SetConcurrency(0)).started) == 59
+    assert len(three_lanes(0).at(0.0).started) == 60
 
 
 def test_everything_is_done_under_a_cap() -> None:

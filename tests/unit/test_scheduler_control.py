@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
-from headway.core.events import Abort, Cancelled, CancelUnit, HoldLane, Pause, Resume
+from headway.core.events import Abort, Cancelled, CancelUnit, Pause, Resume
 from headway.core.lanes.stock import BATCH
 from headway.core.model import Kind, LaneLimits, Settings, Unit
 
@@ -113,7 +113,7 @@ def test_a_failure_of_an_attempt_being_cancelled_is_not_held_against_unit_or_lan
 
 def test_an_abort_with_nothing_in_flight_is_the_end() -> None:
     run = Run(units(5))
-    run.at(0.0, HoldLane("a", 50.0, "closed"))
+    run.held(50.0, "closed").at(0.0)
     assert run.at(1.0, Abort("drain")).done == "aborted"
 
 
@@ -142,7 +142,7 @@ def assert_cancelled(run: Run, index: int, now: float) -> None:
 
 def test_cancelling_a_queued_unit() -> None:
     run = Run(units(3), lane_spec(limits=LaneLimits(max_concurrency=1)))
-    run.at(0.0, HoldLane("a", 5.0, "closed"))
+    run.held(5.0, "closed").at(0.0)
     assert_cancelled(run, 1, 1.0)
 
 
@@ -212,7 +212,7 @@ def test_cancelling_a_finished_unit_does_nothing() -> None:
 
 def test_cancelling_the_last_unit_completes_the_run() -> None:
     run = Run(units(1))
-    run.at(0.0, HoldLane("a", 50.0, "closed"))
+    run.held(50.0, "closed").at(0.0)
     step = run.at(1.0, CancelUnit(0))
     assert step.ended == {0: "cancelled"}
     assert step.done == "complete"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.drive import ONE_BY_ONE, Run, Step, failed, lane_spec, ok, units
 
-from headway.core.events import Abort, Cancelled, CancelUnit, HoldLane, Pause
+from headway.core.events import Abort, Cancelled, CancelUnit, Pause
 from headway.core.model import Kind, LaneLimits, Settings, Unit
 from headway.core.scheduler import Scheduler
 from headway.core.scheduling.run_end import EXPIRY_BATCH
@@ -20,9 +20,9 @@ def test_a_run_asks_to_be_woken_at_its_deadline() -> None:
 
 def test_a_lanes_own_instant_may_come_first() -> None:
     run = Run(units(1), settings=TEN)
-    assert run.at(0.0, HoldLane("a", 4.0, "closed")).wake_at == 4.0
+    assert run.held(4.0, "closed").at(0.0).wake_at == 4.0
     late = Run(units(1), settings=TEN)
-    assert late.at(0.0, HoldLane("a", 40.0, "closed")).wake_at == 10.0
+    assert late.held(40.0, "closed").at(0.0).wake_at == 10.0
 
 
 def test_in_flight_work_is_stopped_and_ends_as_timed_out() -> None:
@@ -115,7 +115,7 @@ def test_a_run_that_ends_before_its_deadline_is_complete() -> None:
 def test_a_deadline_reports_whole_conversations_by_index_and_with_one_code() -> None:
     work = [Unit(0, "a", leads=True), Unit(1, "a"), Unit(2, "a", after=(0,))]
     run = Run(work, settings=Settings(deadline_at=5.0))
-    run.at(0.0, HoldLane("a", 99.0, "closed"))
+    run.held(99.0, "closed").at(0.0)
     step = run.at(5.0)
     ends = [(finish.unit.index, str(finish.status), finish.code) for finish in step.finishes]
     assert ends == [(index, "timed_out", "deadline") for index in range(3)]

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
 from headway.core.commands import Start, Wake
-from headway.core.events import Finished, HoldLane, StopLane
+from headway.core.events import CancelUnit, Finished
 from headway.core.model import Estimate, Kind, LaneLimits, Outcome, Settings, Usage
 
 
@@ -24,7 +24,7 @@ def test_an_event_that_brings_no_work_does_not_end_the_run_a_second_time() -> No
     run = Run(units(1))
     run.at(0.0)
     assert run.at(1.0, ok(0)).done == "complete"
-    assert run.at(2.0, HoldLane("a", 50.0, "closed")).done is None
+    assert run.held(50.0, "closed").at(2.0).done is None
 
 
 def test_the_end_comes_after_the_last_result() -> None:
@@ -43,14 +43,16 @@ def test_failed_units_do_not_make_a_run_incomplete() -> None:
 
 def test_one_stopped_lane_with_work_left_makes_the_run_stopped() -> None:
     run = Run([*units(1, "a"), *units(1, "b", first=1)], lane_spec("a"), lane_spec("b"))
-    run.at(0.0, StopLane("a", "no key"))
-    assert run.at(1.0, ok(1)).done == "stopped"
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.AUTH, "no key"))
+    assert run.at(2.0, ok(1)).done == "stopped"
 
 
 def test_a_stopped_lane_without_work_does_not() -> None:
-    run = Run(units(1, "b"), lane_spec("a"), lane_spec("b"))
-    run.at(0.0, StopLane("a", "no key"))
-    assert run.at(1.0, ok(0)).done == "complete"
+    run = Run([*units(1, "a"), *units(1, "b", first=1)], lane_spec("a"), lane_spec("b"))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.AUTH, "no key"), CancelUnit(0))
+    assert run.at(2.0, ok(1)).done == "complete"
 
 
 def test_a_parked_lane_is_the_reason_before_a_stopped_one() -> None:
@@ -60,7 +62,9 @@ def test_a_parked_lane_is_the_reason_before_a_stopped_one() -> None:
         lane_spec("b"),
         settings=Settings(max_hold_s=10.0),
     )
-    assert run.at(0.0, StopLane("a", "no key"), HoldLane("b", 99.0, "closed")).done == "parked"
+    run.at(0.0)
+    step = run.at(1.0, failed(0, Kind.AUTH, "no key"), failed(1, Kind.HOLD, retry_after_s=99.0))
+    assert step.done == "parked"
 
 
 def test_no_end_while_something_is_in_flight_or_waits_for_an_instant() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
-from headway.core.events import Event, HoldLane, ReopenLane, RequestAccepted
+from headway.core.events import Event, ReopenLane, RequestAccepted
 from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
 from headway.core.model import Kind, LaneLimits, RetryPolicy, Settings
 from headway.reason_text import notice_text
@@ -65,9 +65,9 @@ def test_a_hold_is_announced_once_with_its_reason_and_its_end() -> None:
 
 def test_a_hold_that_is_extended_is_announced_again() -> None:
     run = Run(units(20))
-    assert run.at(0.0, HoldLane("a", 50.0, "first")).told == ["held"]
-    assert run.at(1.0, HoldLane("a", 50.0, "again")).told == []
-    assert run.at(2.0, HoldLane("a", 90.0, "longer")).told == ["held"]
+    assert run.held(50.0, "first").at(0.0).told == ["held"]
+    assert run.held(50.0, "again").at(1.0).told == []
+    assert run.held(90.0, "longer").at(2.0).told == ["held"]
 
 
 def test_a_hold_that_attempts_in_flight_meet_one_after_another_is_announced_once() -> None:
@@ -91,43 +91,43 @@ def test_a_hold_is_announced_again_only_where_it_ends_much_later(
     ends_at: float, later: float, news: bool
 ) -> None:
     run = Run(units(3))
-    run.at(0.0, HoldLane("a", ends_at, "first"))
-    assert run.at(1.0, HoldLane("a", later, "again")).told == (["held"] if news else [])
+    run.held(ends_at, "first").at(0.0)
+    assert run.held(later, "again").at(1.0).told == (["held"] if news else [])
 
 
 def test_small_delays_of_a_hold_add_up_to_news() -> None:
     run = Run(units(3))
-    run.at(0.0, HoldLane("a", 60.0, "first"))
-    told = [run.at(at, HoldLane("a", 60.0 + 2 * at, "again")).told for at in (1.0, 2.0, 3.0, 4.0)]
+    run.held(60.0, "first").at(0.0)
+    told = [run.held(60.0 + 2 * at, "again").at(at).told for at in (1.0, 2.0, 3.0, 4.0)]
     assert told == [[], [], [], ["held"]]
 
 
 def test_the_next_hold_is_another_one() -> None:
     run = Run(units(9))
-    run.at(0.0, HoldLane("a", 5.0, "one"))
+    run.held(5.0, "one").at(0.0)
     assert run.at(5.0).told == ["released"]
-    assert run.at(5.5, HoldLane("a", 8.0, "two")).told == ["held"]
+    assert run.held(8.0, "two").at(5.5).told == ["held"]
     view = run.view(20.0)
     assert (view.holds, view.held_for) == (2, "two")
 
 
 def test_the_end_of_a_hold_is_told() -> None:
     run = Run(units(9))
-    run.at(0.0, HoldLane("a", 5.0, "closed"))
+    run.held(5.0, "closed").at(0.0)
     assert run.at(5.0).told == ["released"]
 
 
 def test_a_shorter_hold_opens_nothing() -> None:
     run = Run(units(3))
-    run.at(0.0, HoldLane("a", 50.0, "long"))
-    assert run.at(1.0, HoldLane("a", 20.0, "short")).wake_at == 50.0
+    run.held(50.0, "long").at(0.0)
+    assert run.held(20.0, "short").at(1.0).wake_at == 50.0
     assert run.at(20.0).started == []
 
 
 def test_what_is_in_flight_goes_on_during_a_hold() -> None:
     run = Run(units(2), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
-    run.at(1.0, HoldLane("a", 50.0, "closed"))
+    run.held(50.0, "closed").at(1.0)
     step = run.at(2.0, ok(0))
     assert step.ended == {0: "succeeded"}
     assert step.started == []
@@ -136,7 +136,7 @@ def test_what_is_in_flight_goes_on_during_a_hold() -> None:
 def test_a_retry_due_during_a_hold_waits_for_its_end() -> None:
     run = Run(units(1))
     run.at(0.0)
-    run.at(1.0, failed(0, Kind.TRANSIENT), HoldLane("a", 50.0, "closed"))
+    run.held(50.0).at(1.0, failed(0, Kind.TRANSIENT))
     assert run.at(2.0).started == []
     assert run.at(50.0).started == [0]
 
@@ -144,7 +144,7 @@ def test_a_retry_due_during_a_hold_waits_for_its_end() -> None:
 def test_failures_during_a_hold_open_no_breaker() -> None:
     run = Run(units(20), lane_spec(limits=LaneLimits(max_concurrency=20)))
     run.at(0.0)
-    run.at(1.0, HoldLane("a", 50.0, "closed"))
+    run.held(50.0, "closed").at(1.0)
     step = run.at(2.0, *(failed(index, Kind.OVERLOAD) for index in range(20)))
     assert step.told == []
 
@@ -159,7 +159,7 @@ def test_a_hold_spends_none_of_the_units_attempts() -> None:
 
 def test_reopening_lifts_a_hold() -> None:
     run = Run(units(1))
-    run.at(0.0, HoldLane("a", 500.0, "closed"))
+    run.held(500.0, "closed").at(0.0)
     step = run.at(1.0, ReopenLane("a"))
     assert step.started == [0]
     assert step.told == ["reopened"]
@@ -209,7 +209,7 @@ def test_the_other_lanes_finish_before_a_run_is_parked() -> None:
         lane_spec("b"),
         settings=Settings(max_hold_s=60.0),
     )
-    step = run.at(0.0, HoldLane("a", 1000.0, "closed"))
+    step = run.held(1000.0, "closed").at(0.0)
     assert step.started == [2, 3]
     assert step.done is None
     assert run.at(1.0, ok(2), ok(3)).done == "parked"
@@ -218,7 +218,7 @@ def test_the_other_lanes_finish_before_a_run_is_parked() -> None:
 def test_a_parked_lane_that_had_nothing_left_does_not_park_the_run() -> None:
     run = Run(units(1), settings=Settings(max_hold_s=60.0))
     run.at(0.0)
-    run.at(1.0, HoldLane("a", 1000.0, "closed"))
+    run.held(1000.0, "closed").at(1.0)
     assert run.at(2.0, ok(0)).done == "complete"
 
 
@@ -238,14 +238,14 @@ def test_a_hold_remembered_beyond_what_one_waits_for_parks_the_run() -> None:
 
 def test_a_whole_run_goes_on_by_itself_after_a_hold() -> None:
     run = Run(units(20), lane_spec(limits=LaneLimits(max_concurrency=3)))
-    steps = play(run, good, HoldLane("a", 3600.0, "closed"))
+    steps = play(run.held(3600.0), good)
     assert steps[-1][1].done == "complete"
     assert 3600.0 < steps[-1][0] < 3610.0
 
 
 def test_the_end_of_a_hold_is_told_once() -> None:
     run = Run(units(9), lane_spec(limits=ONE_BY_ONE))
-    run.at(0.0, HoldLane("a", 5.0, "closed"))
+    run.held(5.0, "closed").at(0.0)
     assert run.at(5.0).told == ["released"]
     assert run.at(6.0, ok(0)).told == []
 
@@ -261,9 +261,9 @@ def test_a_remembered_hold_is_announced() -> None:
 
 def test_the_same_hold_after_a_reopening_is_announced_again() -> None:
     run = Run(units(9), lane_spec(limits=ONE_BY_ONE))
-    run.at(0.0, HoldLane("a", 50.0, "closed"))
+    run.held(50.0, "closed").at(0.0)
     run.at(1.0, ReopenLane("a"))
-    assert run.at(2.0, HoldLane("a", 50.0, "closed")).told == ["held"]
+    assert run.held(50.0, "closed").at(2.0).told == ["held"]
 
 
 def _ahead(most: int = 4) -> Run:

@@ -13,7 +13,6 @@ from headway.core.events import (
     ReopenLane,
     RequestAccepted,
     SetLimits,
-    StopLane,
 )
 from headway.core.model import (
     Dimension,
@@ -83,14 +82,15 @@ def test_a_lane_opened_while_running_runs_its_units() -> None:
     assert run.at(2.0, ok(0), ok(1), ok(2)).done == "complete"
 
 
-def test_a_lane_stopped_by_hand_says_so_once_and_keeps_its_units() -> None:
-    run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
+def test_a_stopped_lane_says_so_once_and_keeps_its_units() -> None:
+    run = Run(units(4), lane_spec(limits=LaneLimits(max_concurrency=3)))
     run.at(0.0)
-    step = run.at(1.0, StopLane("a", "as asked"))
-    assert [(notice.what, notice_text(notice.reason)) for notice in step.notices] == [("stopped", "as asked")]
-    assert run.at(2.0, StopLane("a", "again")).notices == []
-    last = run.at(3.0, ok(0))
-    assert last.ended == {0: "succeeded"}
+    step = run.at(1.0, failed(0, Kind.AUTH, "no key"))
+    assert [notice.what for notice in step.notices] == ["stopped"]
+    assert notice_text(step.notices[0].reason) == "auth: no key"
+    assert run.at(2.0, failed(1, Kind.AUTH, "again")).notices == []
+    last = run.at(3.0, ok(2))
+    assert last.ended == {2: "succeeded"}
     assert last.done == "stopped"
 
 

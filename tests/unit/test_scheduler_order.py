@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import UNLIMITED, Run, failed, good, lane_spec, ok, play, started_at, units
 
-from headway.core.events import CancelUnit, HoldLane, ReopenLane, StopLane
+from headway.core.events import CancelUnit, ReopenLane
 from headway.core.gates import Gates
 from headway.core.lanes.lane_memory import LaneRecord, import_lane
 from headway.core.model import Estimate, Kind, LaneLimits, RetryPolicy, Settings, Unit
@@ -58,14 +58,14 @@ def test_a_serial_unit_of_a_lane_that_stopped_holds_nobody_up() -> None:
 
 def test_a_serial_unit_waits_for_its_lane_and_the_others_wait_for_it() -> None:
     run = Run(units(2, "b", first=1), *BOTH, serial=[Unit(0, "a")])
-    step = run.at(0.0, HoldLane("a", 5.0, "closed"))
+    step = run.held(5.0, "closed").at(0.0)
     assert (step.started, step.wake_at) == ([], 5.0)
     assert run.at(5.0).started == [0]
 
 
 def test_cancelling_the_serial_unit_that_everybody_waits_for_lets_them_go() -> None:
     run = Run(units(2, "b", first=1), *BOTH, serial=[Unit(0, "a")])
-    run.at(0.0, HoldLane("a", 500.0, "closed"))
+    run.held(500.0, "closed").at(0.0)
     step = run.at(1.0, CancelUnit(0))
     assert step.ended == {0: "cancelled"}
     assert step.started == [1, 2]
@@ -205,18 +205,19 @@ def test_a_cancelled_upstream_skips_its_followers() -> None:
         lane_spec("a", LaneLimits(rpm=60)),
         lane_spec("b"),
     )
-    run.at(0.0, HoldLane("a", 100.0, "closed"))
+    run.held(100.0, "closed").at(0.0)
     assert run.at(1.0, CancelUnit(0)).ended == {0: "cancelled", 1: "skipped"}
 
 
 def test_followers_of_a_lane_that_stopped_stay_pending_and_go_on_when_it_reopens() -> None:
     run = Run([Unit(0, "a", leads=True), Unit(1, "b", after=(0,))], lane_spec("a", UNLIMITED), lane_spec("b"))
-    step = run.at(0.0, StopLane("a", "no key"))
+    run.at(0.0)
+    step = run.at(1.0, failed(0, Kind.AUTH, "no key"))
     assert step.finishes == []
     assert step.done == "stopped"
-    assert run.at(1.0, ReopenLane("a")).started == [0]
-    assert run.at(2.0, ok(0)).started == [1]
-    assert run.at(3.0, ok(1)).done == "complete"
+    assert run.at(2.0, ReopenLane("a")).started == [0]
+    assert run.at(3.0, ok(0)).started == [1]
+    assert run.at(4.0, ok(1)).done == "complete"
 
 
 def test_a_long_conversation_whose_first_turn_fails_is_skipped() -> None:

@@ -20,7 +20,7 @@ from tests.unit.drive import (
 )
 
 from headway.core.commands import Start
-from headway.core.events import Event, Finished, HoldLane, StopLane
+from headway.core.events import Event, Finished
 from headway.core.lanes.stock import BATCH, LOW
 from headway.core.model import Estimate, Kind, LaneLimits, LaneSpec, Settings, Unit
 
@@ -57,7 +57,7 @@ def test_a_meter_spaces_the_starts_and_says_when_to_come_again() -> None:
 def test_a_hold_beyond_the_meter_decides() -> None:
     run = Run(units(3), lane_spec(limits=SPACED))
     run.at(0.0)
-    assert run.at(0.5, HoldLane("a", 5.0, "closed")).wake_at == 5.0
+    assert run.held(5.0, "closed").at(0.5).wake_at == 5.0
     assert run.at(4.9).started == []
     assert run.at(5.0).started == [1]
 
@@ -226,7 +226,7 @@ def test_a_lane_keeps_only_a_small_stock_in_memory() -> None:
 
 def test_a_held_lanes_rows_at_the_front_starve_nobody() -> None:
     run = Run([*units(5000, "a"), *units(3, "b", first=5000)], lane_spec("a"), lane_spec("b"))
-    step = run.at(0.0, HoldLane("a", 1e6, "closed for today"))
+    step = run.held(1e6, "closed for today").at(0.0)
     assert step.started == [5000, 5001, 5002]
 
 
@@ -242,8 +242,6 @@ def test_every_unit_is_started_and_finished_once() -> None:
 # -- a lane's trouble stays in its lane ---------------------------------------------------------------
 
 TROUBLES: dict[str, tuple[Event, ...]] = {
-    "held": (HoldLane("a", 500.0, "x"),),
-    "stopped": (StopLane("a", "x"),),
     "told to come back later": (failed(0, Kind.RATE, retry_after_s=50.0),),
     "held by the provider": (failed(0, Kind.HOLD, retry_after_s=500.0),),
     "out of credit": (failed(0, Kind.QUOTA, "no money"),),

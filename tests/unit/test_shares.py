@@ -6,7 +6,7 @@ import pytest
 from tests.unit.drive import Run, failed, lane_spec, ok, play, units
 
 from headway.core.commands import Start
-from headway.core.events import Finished, HoldLane, Pause, Resume
+from headway.core.events import Finished, Pause, Resume
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.limit_usage import CONCURRENCY, LimitUsage
 from headway.core.model import (
@@ -147,7 +147,7 @@ def test_a_pace_that_was_only_begun_is_no_limit_and_one_that_was_found_is() -> N
 
 def test_a_hold_is_told_and_is_no_time_that_the_limit_was_left_unused() -> None:
     run = Run(units(100), lane_spec(limits=LaneLimits(rpm=600, burst_s=SECOND)))
-    play(run, quick, HoldLane("a", 1000.0, "asked"))
+    play(run.held(1000.0), quick)
     view = run.view(2000.0)
     assert view.held_s == pytest.approx(1000.0)
     assert view.shares[0].used > 0.9
@@ -155,8 +155,8 @@ def test_a_hold_is_told_and_is_no_time_that_the_limit_was_left_unused() -> None:
 
 def test_a_hold_that_goes_on_is_told() -> None:
     run = Run(units(3))
-    run.at(5.0, HoldLane("a", 1000.0, "asked"))
-    run.at(6.0, HoldLane("a", 2000.0, "asked again"))
+    run.held(1000.0, "asked").at(5.0)
+    run.held(2000.0, "asked again").at(6.0)
     view = run.view(25.0)
     assert view.held_s == pytest.approx(20.0)
     assert (view.holds, view.held_for) == (1, "asked again")

@@ -13,11 +13,8 @@ from headway.core.events import (
     CancelUnit,
     Event,
     Finished,
-    HoldLane,
     Pause,
     RequestAccepted,
-    SetConcurrency,
-    StopLane,
 )
 from headway.core.lanes.breaker import OVERLOADS
 from headway.core.lanes.meter import GUARD_S
@@ -212,9 +209,10 @@ def test_no_wait_where_there_is_nothing_left_to_start() -> None:
 
 
 def test_a_stopped_lane_says_why() -> None:
-    run = Run(units(3))
-    run.at(0.0, StopLane("a", "quota: no money"))
-    assert shown(run.view(0.0).wait) == ("stopped: quota: no money", None)
+    run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.QUOTA, "no money"))
+    assert shown(run.view(1.0).wait) == ("stopped: quota: no money", None)
 
 
 def test_a_paused_run_says_so() -> None:
@@ -232,13 +230,13 @@ def test_an_aborted_run_says_so() -> None:
 
 def test_a_held_lane_says_why_and_until_when() -> None:
     run = Run(units(3))
-    run.at(0.0, HoldLane("a", 50.0, "resets 4pm"))
+    run.held(50.0, "resets 4pm").at(0.0)
     assert shown(run.view(1.0).wait) == ("hold: resets 4pm", 50.0)
 
 
 def test_a_hold_that_is_over_is_no_wait() -> None:
     run = Run(units(3))
-    run.at(0.0, HoldLane("a", 50.0, "resets 4pm"))
+    run.held(50.0, "resets 4pm").at(0.0)
     assert run.view(50.0).wait is None
 
 
@@ -252,8 +250,6 @@ def test_the_global_cap_is_named_with_its_size() -> None:
     run = Run([*units(5, "a"), *units(5, "b", first=5)], *TWO, settings=Settings(concurrency=2))
     run.at(0.0)
     assert shown(run.view(0.0, "b").wait) == ("global cap: 2 in flight", None)
-    run.at(1.0, SetConcurrency(0))
-    assert run.view(1.0, "b").wait is None
 
 
 def test_a_retry_after_is_named_with_its_end() -> None:
@@ -355,7 +351,7 @@ def test_a_lane_whose_units_wait_for_other_units_says_so() -> None:
     [
         (LaneLimits(rpm=60.0, burst_s=0.0), (), ()),
         (LaneLimits(rpm=0, min_gap_s=4.0), (), ()),
-        (LaneLimits(rpm=0), (HoldLane("a", 50.0, "x"),), ()),
+        (LaneLimits(max_concurrency=1), (), (failed(0, Kind.HOLD, retry_after_s=50.0),)),
         (LaneLimits(rpm=600.0, burst_s=0.0), (), (failed(0, Kind.RATE, retry_after_s=20.0),)),
         (LaneLimits(max_concurrency=1), (), (failed(0, Kind.TRANSIENT), CancelUnit(1))),
     ],
@@ -392,7 +388,7 @@ def test_tokens_count_by_what_units_took_so_far() -> None:
 
 def test_a_hold_is_added() -> None:
     run = Run(units(60), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=0.0)))
-    run.at(0.0, HoldLane("a", 500.0, "closed"))
+    run.held(500.0, "closed").at(0.0)
     assert run.view(100.0).eta_s == pytest.approx(400.0 + 59.0)
 
 
@@ -425,9 +421,10 @@ def test_a_lane_with_nothing_left_or_stopped_takes_no_time() -> None:
     run.at(0.0)
     run.at(1.0, ok(0), ok(1))
     assert run.view(1.0).eta_s == 0.0
-    stopped = Run(units(2))
-    stopped.at(0.0, StopLane("a", "x"))
-    assert stopped.view(0.0).eta_s == 0.0
+    stopped = Run(units(2), lane_spec(limits=ONE_BY_ONE))
+    stopped.at(0.0)
+    stopped.at(1.0, failed(0, Kind.AUTH, "x"))
+    assert stopped.view(1.0).eta_s == 0.0
 
 
 def test_the_run_takes_as_long_as_its_slowest_lane() -> None:
@@ -472,13 +469,13 @@ def test_what_a_window_of_slow_attempts_takes_is_not_known_before_one_has_ended(
 def test_what_units_are_expected_to_take_counts_before_any_was_sent() -> None:
     work = units(100, estimate=Estimate(input_tokens=50.0))
     run = Run(work, lane_spec(limits=LaneLimits(rpm=6000.0, tpm=600.0, burst_s=0.0)))
-    run.at(0.0, HoldLane("a", 60.0, "closed"))
+    run.held(60.0, "closed").at(0.0)
     assert left_s(run, 0.0) == pytest.approx(60.0 + 99 * 5.0, abs=5.0)
 
 
 def test_what_is_in_the_bucket_takes_no_time() -> None:
     run = Run(units(100), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=60.0)))
-    run.at(0.0, HoldLane("a", 10.0, "closed"))
+    run.held(10.0, "closed").at(0.0)
     assert left_s(run, 0.0) == pytest.approx(10.0 + 40.0)
 
 
@@ -494,7 +491,7 @@ def test_a_pace_that_was_found_is_one_also_while_the_lane_climbs_back_to_it() ->
     lane.recall_found((2.0, 0.0, 0.0, 0.0), Dimension.REQUESTS, 1.0, 30.0, 0.0)
     assert lane.finder is not None
     lane.finder.meter.set_limit(6.0, 0.0)
-    run.at(0.0, HoldLane("a", 10.0, "closed"))
+    run.held(10.0, "closed").at(0.0)
     assert left_s(run, 0.0) == pytest.approx(10.0 + 100 / 2.0, rel=0.05)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.drive import STEADY, Run, ok, play, started_at
 from tests.unit.test_scheduler_fetch import past_serial
 
@@ -12,6 +13,7 @@ from headway.core.lanes.stock import BATCH, LOW
 from headway.core.lanes.unit_lengths import size_of
 from headway.core.lanes.unit_order import AHEAD, DIFFERS, UnitOrder
 from headway.core.model import Estimate, LaneLimits, LaneSpec, OrderName, Unit
+from headway.core.scheduling import supply
 
 SHORT_S, LONG_S = 1.0, 20.0
 ANSWER = Estimate(max_output_tokens=16.0)
@@ -149,6 +151,19 @@ def test_the_first_unit_waits_for_the_longest_one_to_be_fetched() -> None:
     assert step.started == []
     step = hand.at(0.1, Units("a", [unit(60, long=True)], more=False))
     assert step.started == [60]
+
+
+def test_a_lane_that_may_not_fetch_more_starts_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`choosing` was set although the fetch was put off, for the sake of the units that wait for others: nothing started."""
+    monkeypatch.setattr(supply, "MOST_BLOCKED", 0)
+    hand, _ = past_serial(lane("auto"))
+    order = hand.scheduler.lanes["a"].order
+    for _ in range(20 * ENOUGH):
+        order.recall("short", size_of(10, 16), SHORT_S)
+    order.recall("long", size_of(10, 16), LONG_S)
+    waiting = Unit(61, "a", after=(60,))
+    step = hand.at(0.0, Units("a", [unit(0), waiting], more=True, left=4, largest=[unit(-1, long=True)]))
+    assert step.started == [0]
 
 
 def test_units_that_are_shorter_than_the_rest_do_not_count_as_stock() -> None:

@@ -1,4 +1,4 @@
-"""A cap on money and tokens, of a whole run or of a lane. What a start may cost is set aside before it starts.
+"""A cap on money, of a whole run or of a lane. What a start may cost is set aside before it starts.
 
 So the cap is never passed by what is in flight: spent + reserved never exceeds it, except where an attempt
 turns out to cost more than was estimated, and then nothing more starts. That happens only to answers that nothing limits
@@ -20,27 +20,16 @@ ROUNDING = 1e-9
 
 
 class Budget:
-    """Money and tokens: spent, reserved, and the cap on their sum. 0 is no cap."""
+    """Money: spent, reserved, and the cap on their sum. 0 is no cap."""
 
-    __slots__ = (
-        "max_cost_usd",
-        "max_tokens",
-        "name",
-        "out",
-        "reserved_tokens",
-        "reserved_usd",
-        "spent_tokens",
-        "spent_usd",
-    )
+    __slots__ = ("max_cost_usd", "name", "out", "reserved_usd", "spent_usd")
 
-    def __init__(self, max_cost_usd: float = 0.0, max_tokens: float = 0.0, name: str = "") -> None:
+    def __init__(self, max_cost_usd: float = 0.0, name: str = "") -> None:
         self.name = name
         #: Attempts that something is set aside for.
         self.out = 0
         self.max_cost_usd = max_cost_usd
-        self.max_tokens = max_tokens
         self.spent_usd = self.reserved_usd = 0.0
-        self.spent_tokens = self.reserved_tokens = 0.0
 
     @classmethod
     def of(cls, lane_budget: LaneBudget) -> Self:
@@ -52,17 +41,12 @@ class Budget:
     @property
     def capped(self) -> bool:
         """Whether there is anything to watch."""
-        return self.max_cost_usd > 0.0 or self.max_tokens > 0.0
+        return self.max_cost_usd > 0.0
 
     def fits(self, estimate: Estimate) -> bool:
-        """Whether a start of this size stays below every cap."""
-        if (
-            self.max_cost_usd
-            and self.spent_usd + self.reserved_usd + estimate.cost_usd > self.max_cost_usd + ROUNDING
-        ):
-            return False
-        tokens = self.spent_tokens + self.reserved_tokens + _tokens(estimate)
-        return not self.max_tokens or tokens <= self.max_tokens + ROUNDING
+        """Whether a start of this size stays below the cap."""
+        wanted_usd = self.spent_usd + self.reserved_usd + estimate.cost_usd
+        return not self.max_cost_usd or wanted_usd <= self.max_cost_usd + ROUNDING
 
     @property
     def room_usd(self) -> float:
@@ -78,13 +62,11 @@ class Budget:
         """Set aside what a start may cost."""
         self.out += 1
         self.reserved_usd += estimate.cost_usd
-        self.reserved_tokens += _tokens(estimate)
 
     def release(self, estimate: Estimate) -> None:
         """The attempt ended: what was set aside for it is free again."""
         self.out -= 1
         self.reserved_usd -= estimate.cost_usd
-        self.reserved_tokens -= _tokens(estimate)
 
     def reprice(self, before: Estimate, after: Estimate) -> None:
         """An attempt that is out is taken to cost something else from now on."""
@@ -94,11 +76,9 @@ class Budget:
         """The provider did some work: what it used is spent, or what was estimated where it does not say, or not all."""
         if usage is None:
             self.spent_usd += estimate.cost_usd
-            self.spent_tokens += _tokens(estimate)
             return
-        told_usd, told_tokens = usage.cost_usd or 0.0, usage.input_tokens + usage.output_tokens
-        self.spent_usd += max(told_usd, estimate.cost_usd) if usage.partial else told_usd
-        self.spent_tokens += max(told_tokens, _tokens(estimate)) if usage.partial else told_tokens
+        cost_usd = usage.cost_usd or 0.0
+        self.spent_usd += max(cost_usd, estimate.cost_usd) if usage.partial else cost_usd
 
 
 #: Of a family without enough answers in this run so many may be out at once, where the cap would not bear answers of so many
@@ -162,7 +142,3 @@ class HighestCost:
     def priced(self, estimate: Estimate, lane: str) -> Estimate:
         """The estimate with that cost in it."""
         return msgspec.structs.replace(estimate, cost_usd=self._most.get(lane, 2.0 * ROUNDING))
-
-
-def _tokens(estimate: Estimate) -> float:
-    return estimate.input_tokens + (estimate.max_output_tokens or estimate.output_tokens)

@@ -49,21 +49,6 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
     sent: bool = True
 
 
-class HoldLane(msgspec.Struct, frozen=True, gc=False):
-    """Close a lane until an instant."""
-
-    lane: str
-    until: float
-    reason: str
-
-
-class StopLane(msgspec.Struct, frozen=True, gc=False):
-    """Close a lane for this run; its units stay pending."""
-
-    lane: str
-    reason: str
-
-
 class ReopenLane(msgspec.Struct, frozen=True, gc=False):
     """Lift a lane's hold, stop or open breaker."""
 
@@ -88,12 +73,6 @@ class Share(msgspec.Struct, frozen=True, gc=False):
 
     lane: str
     grant: Grant
-
-
-class SetConcurrency(msgspec.Struct, frozen=True, gc=False):
-    """A new global cap; 0 is none."""
-
-    limit: int
 
 
 class Units(msgspec.Struct, frozen=True):
@@ -166,13 +145,10 @@ Event = (
     | Finished
     | AnswerRejected
     | Cancelled
-    | HoldLane
-    | StopLane
     | ReopenLane
     | OpenLane
     | SetLimits
     | Share
-    | SetConcurrency
     | Units
     | SerialUnits
     | RestUnits

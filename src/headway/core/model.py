@@ -329,7 +329,6 @@ class Settings(msgspec.Struct, frozen=True):
 
     concurrency: int = 0
     max_cost_usd: float = 0.0
-    max_tokens: float = 0.0
     deadline_at: float | None = None
     max_hold_s: float | None = None
     #: The least gap between any two starts, whatever the lane (`--delay`, which forces serial order too).

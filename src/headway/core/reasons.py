@@ -67,7 +67,7 @@ class LaneBudgetSpent(Reason, frozen=True, tag="lane_budget_spent"):
 
 
 class StopRequested(Reason, frozen=True, tag="stop_requested"):
-    """A `StopLane` event closed the lane."""
+    """The lane was closed for a reason that is only a text."""
 
     message: str
 

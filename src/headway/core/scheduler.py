@@ -48,13 +48,10 @@ class Scheduler(RunState):
             events.Finished: attempts.finished,
             events.AnswerRejected: attempts.unfit,
             events.Cancelled: attempts.cancelled,
-            events.HoldLane: control.hold_lane,
-            events.StopLane: control.stop_lane,
             events.ReopenLane: control.reopen_lane,
             events.OpenLane: control.open_lane,
             events.SetLimits: control.set_limits,
             events.Share: control.share,
-            events.SetConcurrency: self._set_concurrency,
             events.Units: supply.units,
             events.SerialUnits: supply.serial_units,
             events.RestUnits: self._end.rest_units,
@@ -77,10 +74,6 @@ class Scheduler(RunState):
             react[type(event)](event, now)
         self._advance(now)
         return self.commands
-
-    def _set_concurrency(self, event: events.SetConcurrency, now: float) -> None:
-        self.concurrency = event.limit
-        self.dirty.update(self.lanes)
 
     def _input_closed(self, event: events.InputClosed, now: float) -> None:
         self.input_open = False

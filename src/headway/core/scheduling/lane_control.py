@@ -16,7 +16,6 @@ from headway.core.reasons import (
     ProviderMessage,
     Reopened,
     StopReason,
-    StopRequested,
     UsageDisbelieved,
 )
 from headway.core.scheduling.run_state import RunState
@@ -64,12 +63,6 @@ class LaneControl:
             self._run.lane_budgets[lane_budget.name] = Budget.of(lane_budget)
         return self._run.lane_budgets[lane_budget.name]
 
-    def hold_lane(self, event: events.HoldLane, now: float) -> None:
-        lane = self._run.lanes[event.lane]
-        lane.hold.extend(event.until, event.reason)
-        self.announce_hold(lane, now)
-        self._run.dirty[lane.key] = lane
-
     def announce_hold(self, lane: Lane, now: float) -> None:
         """Say once that a lane is held; a hold longer than anyone wants to wait parks it."""
         longest_s, hold = self._run.settings.max_hold_s, lane.hold
@@ -88,9 +81,6 @@ class LaneControl:
             lane.work_time.free(hold.until)
             hold.end(hold.until)
             self._run.notice(lane, "released", ProviderMessage(hold.reason))
-
-    def stop_lane(self, event: events.StopLane, now: float) -> None:
-        self.stop(self._run.lanes[event.lane], StopRequested(event.reason))
 
     def stop(self, lane: Lane, reason: StopReason) -> None:
         """Close a lane for this run, with one explanation; its units stay pending."""

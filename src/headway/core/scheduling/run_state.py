@@ -28,7 +28,7 @@ class RunState:
         self.lanes: dict[str, Lane] = {}
         self.out: dict[int, Entry] = {}
         self.waiting = Dependencies()
-        self.budget = Budget(settings.max_cost_usd, settings.max_tokens)
+        self.budget = Budget(settings.max_cost_usd)
         #: Where costs are told late: what they have been.
         self.costliest = HighestCost() if settings.costs_told_late else None
         #: The budgets of lanes, by name: several lanes may share one.

@@ -1,4 +1,4 @@
-"""Money and tokens of attempts: set aside before a start, spent and given back at its end.
+"""The money of attempts: set aside before a start, spent and given back at its end.
 
 The run has a budget, and so may lanes have (their lane_budgets). A start that does not fit waits, because what is in flight may turn
 out cheaper than it was thought.

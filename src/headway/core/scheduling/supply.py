@@ -60,8 +60,8 @@ class Supply:
         if self._is_time_to_order(lane, now):
             self._order_units(lane)
             if not lane.stock.exhausted:
-                order.choosing = True
                 self.refill(lane, now)
+                order.choosing = lane.stock.fetching
         if order.longest_first:
             lane.stock.set_apart(lane.queue.shorter_than(order.longest_s))
 
