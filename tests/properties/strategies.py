@@ -24,7 +24,6 @@ from headway.core.model import (
     LaneSpec,
     LimitReport,
     Outcome,
-    Ramp,
     RetryPolicy,
     Settings,
     Unit,
@@ -92,15 +91,6 @@ usages = st.builds(
 )
 
 
-ramps = st.builds(
-    Ramp,
-    dimension=pick([Dimension.INPUT, Dimension.REQUESTS]),
-    free_per_minute=pick([6000.0, 60_000.0]),
-    growth=pick([1.5, 2.0]),
-    period_s=pick([900.0, 60.0]),
-)
-
-
 #: A budget that several lanes may name; some of it was spent in an earlier run.
 SHARED = LaneBudget("shared", 1.5, 0.25)
 
@@ -119,7 +109,6 @@ def specs(key: str, *, shared: bool = True) -> st.SearchStrategy[LaneSpec]:
         retry=retries,
         counting=countings,
         order=pick(("auto", "input", "longest")),
-        ramp=st.one_of(st.none(), st.none(), ramps),
         lane_budgets=lane_budgets(key, shared=shared),
     )
 

@@ -15,14 +15,12 @@ from headway.core.invariants import check
 from headway.core.model import (
     DAY_S,
     SUCCESS,
-    Dimension,
     Estimate,
     Hint,
     Kind,
     LaneLimits,
     LaneSpec,
     Outcome,
-    Ramp,
     RetryPolicy,
     Settings,
     Unit,
@@ -99,13 +97,14 @@ def test_blind_cap() -> None:
 def test_ramp_overflow() -> None:
     """A lane with a cap on acceleration after 19 days (a proxy runs that long): OverflowError.
 
-    `Ramp.limit` raises its growth to the power of the elapsed periods, and nothing ends that.
+    `GrowthRule.limit` raises its growth to the power of the elapsed periods, and nothing ends that.
     """
     units = [Unit(index, "a", Estimate(input_tokens=20.0)) for index in range(9)]
-    lane = LaneSpec("a", LaneLimits(max_concurrency=0), ramp=Ramp(Dimension.INPUT, 6000.0))
-    scheduler = _fed([lane], (units))
-    assert len(starts(scheduler.handle([], 0.0))) > 1
-    assert starts(scheduler.handle([], 20.0 * DAY_S)) != []
+    scheduler = _fed([LaneSpec("a", LaneLimits(max_concurrency=1))], (units))
+    assert starts(scheduler.handle([], 0.0)) == [0]
+    grown = Outcome(Kind.RATE, hint=Hint(growing=True))
+    assert starts(scheduler.handle([events.Finished(0, grown)], 1.0)) == [1]
+    assert starts(scheduler.handle([events.Finished(1, SUCCESS)], 20.0 * DAY_S)) != []
 
 
 def test_cancel_refill() -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.blind import PLAIN, Blind
-from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, failed, lane_spec, ok, one_lane, units
+from tests.unit.drive import Run, entry_of, failed, lane_spec, ok, one_lane, units
 
 from headway.core.lanes.estimate import Estimator
-from headway.core.lanes.growth_cap import RAMP_CAP
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.lane_memory import export_lane, import_lane
 from headway.core.lanes.queue import NEVER, Entry
 from headway.core.lanes.window import QUIET_S
-from headway.core.model import Dimension, Estimate, Kind, LaneLimits, LaneSpec, Outcome, Ramp, Unit, Usage
+from headway.core.model import Kind, LaneLimits, Outcome, Unit, Usage
 
 
 def suspected() -> tuple[Run, float]:
@@ -87,22 +86,6 @@ def test_a_refused_burst_of_one_instant_counts_in_no_measurement() -> None:
         end(entry, Kind.RATE, 8.05)
     assert lane.finder is not None
     assert lane.finder.rates[0] == pytest.approx(10.0)
-
-
-def test_a_cap_on_acceleration_does_not_rise_before_it_binds() -> None:
-    """_ease() started the clock when the bucket was not quite full: two starts a moment apart, at any rate."""
-    lane = Lane(LaneSpec("a", UNLIMITED, STEADY, ramp=Ramp(Dimension.REQUESTS, 600.0)), 0.0, {})
-    lane.charge(entry_of(lane), 0.0)
-    lane.charge(entry_of(lane), 0.05)
-    lane.charge(entry_of(lane), 3600.0)
-    assert [meter.limit for meter in lane.meters if meter.name == RAMP_CAP] == pytest.approx([600.0])
-
-
-def test_a_cap_on_acceleration_makes_no_unit_too_large() -> None:
-    """too_large() exempted the learned pace only; a cap that will rise is no bucket that a unit must fit."""
-    ramp = Ramp(Dimension.INPUT, 1000.0)
-    lane = Lane(LaneSpec("a", UNLIMITED, STEADY, ramp=ramp), 0.0, {})
-    assert lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=1200.0)))) == ""
 
 
 def test_the_most_to_be_expected_survives_a_restart() -> None:

@@ -1,12 +1,12 @@
-"""Somebody else on the key shows in the reports, and is told of once; a cap on growth lowers the ramp."""
+"""Somebody else on the key shows in the reports, and is told of once; a refusal about growth sets a cap."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, failed, lane_spec, ok, one_lane, units
+from tests.unit.drive import Run, entry_of, failed, lane_spec, ok, one_lane, units
 
 from headway.core.events import Event, Finished, RequestAccepted
-from headway.core.lanes.growth_cap import RAMP_CAP, RAMP_DROP
+from headway.core.lanes.growth_cap import GROWTH_CAP, GROWTH_DROP
 from headway.core.lanes.meter import Meter
 from headway.core.lanes.other_clients import LOOK_S, WORTH_SAYING, OtherClients
 from headway.core.model import (
@@ -15,10 +15,8 @@ from headway.core.model import (
     Hint,
     Kind,
     LaneLimits,
-    LaneSpec,
     LimitReport,
     Outcome,
-    Ramp,
     Unit,
     Usage,
 )
@@ -91,16 +89,16 @@ def test_alone_on_the_key_nobody_is_noticed_however_wrong_the_estimates(tokens_o
 GROWING = Hint(growing=True)
 
 
-def test_a_refusal_about_growth_lowers_the_ramp_to_somewhat_below_the_present_pace() -> None:
+def test_a_refusal_about_growth_lowers_the_pace_to_somewhat_below_the_present_pace() -> None:
     lane = one_lane()
     entries = [entry_of(lane, Unit(index, "a", Estimate(input_tokens=50.0))) for index in range(100)]
     for place, entry in enumerate(entries):
         lane.charge(entry, place * 0.1)
     pace = lane.rate_at(10.0) * 50.0 * 60.0
     lane.throttled(entries[-1], Outcome(Kind.RATE, hint=GROWING), 10.0)
-    cap = next(meter for meter in lane.meters if meter.name == RAMP_CAP)
+    cap = next(meter for meter in lane.meters if meter.name == GROWTH_CAP)
     assert cap.dimension is Dimension.INPUT
-    assert cap.limit == pytest.approx(pace * RAMP_DROP)
+    assert cap.limit == pytest.approx(pace * GROWTH_DROP)
 
 
 def test_ten_such_refusals_of_one_burst_lower_it_once() -> None:
@@ -110,8 +108,8 @@ def test_ten_such_refusals_of_one_burst_lower_it_once() -> None:
         lane.charge(entry, 0.0)
     for entry in entries:
         lane.throttled(entry, Outcome(Kind.RATE, hint=GROWING), 1.0)
-    cap = next(meter for meter in lane.meters if meter.name == RAMP_CAP)
-    assert cap.limit == pytest.approx(lane.rate_at(1.0) * 60.0 * RAMP_DROP)
+    cap = next(meter for meter in lane.meters if meter.name == GROWTH_CAP)
+    assert cap.limit == pytest.approx(lane.rate_at(1.0) * 60.0 * GROWTH_DROP)
 
 
 def test_it_grows_again_from_there() -> None:
@@ -119,26 +117,34 @@ def test_it_grows_again_from_there() -> None:
     entry = entry_of(lane)
     lane.charge(entry, 0.0)
     lane.throttled(entry, Outcome(Kind.RATE, hint=GROWING), 1.0)
-    first = lane.ramp
+    first = lane.growth_rule
     assert first is not None
     lane.charge(entry_of(lane), 1.0 + first.period_s)
-    cap = next(meter for meter in lane.meters if meter.name == RAMP_CAP)
+    cap = next(meter for meter in lane.meters if meter.name == GROWTH_CAP)
     assert cap.limit == pytest.approx(first.free_per_minute * first.growth)
 
 
-def test_a_configured_ramp_keeps_its_dimension() -> None:
-    spec = LaneSpec("a", UNLIMITED, STEADY, ramp=Ramp(Dimension.REQUESTS, 6000.0, 2.0, 60.0))
-    run = Run(units(5, estimate=Estimate(input_tokens=10.0)), spec)
+def test_a_cap_keeps_its_dimension_and_is_announced() -> None:
+    run = Run(units(5, estimate=Estimate(input_tokens=10.0)), lane_spec())
     run.at(0.0)
     step = run.at(1.0, Finished(0, Outcome(Kind.RATE, hint=GROWING, message="slow down")))
-    ramp = run.scheduler.lanes["a"].ramp
-    assert ramp is not None
-    assert (ramp.dimension, ramp.growth, ramp.period_s) == (Dimension.REQUESTS, 2.0, 60.0)
     assert any("grew too fast" in notice_text(notice.reason) for notice in step.notices)
+    first = run.lane().growth_rule
+    assert first is not None
+    assert run.at(60.0).started == [0]
+    run.at(61.0, Finished(0, Outcome(Kind.RATE, hint=GROWING, message="slow down")))
+    second = run.lane().growth_rule
+    assert second is not None
+    assert second is not first
+    assert (second.dimension, second.growth, second.period_s) == (
+        Dimension.INPUT,
+        first.growth,
+        first.period_s,
+    )
 
 
 def test_an_ordinary_refusal_sets_no_cap() -> None:
     run = Run(units(5), lane_spec())
     run.at(0.0)
     run.at(1.0, failed(0, Kind.RATE))
-    assert run.scheduler.lanes["a"].ramp is None
+    assert run.scheduler.lanes["a"].growth_rule is None

@@ -274,10 +274,10 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
 
 
 #: After so many periods of growth nothing is left of a cap on acceleration.
-MOST_RAMP_PERIODS: Final = 50.0
+MOST_GROWTH_PERIODS: Final = 50.0
 
 
-class Ramp(msgspec.Struct, frozen=True, gc=False):
+class GrowthRule(msgspec.Struct, frozen=True, gc=False):
     """A cap on acceleration: so much a minute is free, beyond it the rate may grow by a factor a period.
 
     OpenAI documents +50 % per 15 minutes above about a million input tokens a minute.
@@ -290,7 +290,7 @@ class Ramp(msgspec.Struct, frozen=True, gc=False):
 
     def limit(self, elapsed_s: float) -> float:
         """What is allowed a minute, so long after the lane first used what is free."""
-        periods = min(max(0.0, elapsed_s) / self.period_s, MOST_RAMP_PERIODS)
+        periods = min(max(0.0, elapsed_s) / self.period_s, MOST_GROWTH_PERIODS)
         return float(self.free_per_minute * self.growth**periods)
 
 
@@ -314,7 +314,6 @@ class LaneSpec(msgspec.Struct, frozen=True):
     retry: RetryPolicy = RetryPolicy()
     counting: Counting = Counting()
     order: OrderName = "input"
-    ramp: Ramp | None = None
     #: Caps on its money, beside the run's own.
     lane_budgets: tuple[LaneBudget, ...] = ()
     #: One unit goes ahead, at the start and after every refusal; the rest start once it has met no limit.

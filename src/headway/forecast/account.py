@@ -12,7 +12,7 @@ from math import sqrt
 from typing import Final, Literal
 
 from headway.core.lanes.depth_ramp import FIRST_DEPTH_S
-from headway.core.lanes.growth_cap import RAMP_CAP
+from headway.core.lanes.growth_cap import GROWTH_CAP
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.lanes.meter import MINIMUM_GAP, NEARLY, Meter
@@ -52,7 +52,7 @@ def account_of(
     """The provider of one lane, and its buckets."""
     buckets: dict[Dimension, VirtualBucket] = {}
     for meter in lane.meters:
-        if meter.period_s >= DAY_S or meter.name in (MINIMUM_GAP, RAMP_CAP):
+        if meter.period_s >= DAY_S or meter.name in (MINIMUM_GAP, GROWTH_CAP):
             continue  # What the client alone keeps to, or the provider minds by closing for the day.
         if meter.name == LEARNED and (lane.finder is None or not lane.finder.found):
             continue

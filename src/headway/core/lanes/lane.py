@@ -43,13 +43,13 @@ from headway.core.model import (
     Costs,
     Counting,
     Dimension,
+    GrowthRule,
     Hint,
     Kind,
     LaneLimits,
     LaneSpec,
     LimitReport,
     Outcome,
-    Ramp,
     Unit,
     Usage,
 )
@@ -141,7 +141,7 @@ class Lane:
         self._parts = Parts()
         #: Whether other jobs use it or did: what they took is known only roughly.
         self._shared = False
-        self._growth = None if spec.ramp is None else growth_cap.GrowthCap(spec.ramp, now)
+        self._growth: growth_cap.GrowthCap | None = None
         self.finder = None if spec.limits.known else Finder(now, _limited_first(spec.counting))
         #: The share of a limit that somebody else on this key uses, where reports show it.
         self.others = 0.0
@@ -254,9 +254,9 @@ class Lane:
             or meter.limit < reported.get((meter.dimension, meter.period_s), loose)
         ]
         learned = () if self.finder is None else (self.finder.meter,)
-        ramp = () if self._growth is None else (self._growth.meter,)
+        growth = () if self._growth is None else (self._growth.meter,)
         told = (*configured, *self._reported.values())
-        self.meters = (*told, *self._parts.of(told, self.part, leads=self.leads), *learned, *ramp)
+        self.meters = (*told, *self._parts.of(told, self.part, leads=self.leads), *learned, *growth)
         for meter in self.meters:
             if meter.ramp is not None:
                 meter.ramp = self.depth_ramp
@@ -397,7 +397,7 @@ class Lane:
         """Why this unit can never fit, with the numbers; empty where it can."""
         for meter in self.meters:
             cost = entry.costs[meter.place]
-            passing = meter.name in (LEARNED, growth_cap.RAMP_CAP) or meter.whole is not None
+            passing = meter.name in (LEARNED, growth_cap.GROWTH_CAP) or meter.whole is not None
             if cost > meter.limit and meter.dimension is not Dimension.REQUESTS and not passing:
                 if self.evidence.exceeds(meter) or self._only_guessed(entry, meter.limit):
                     continue
@@ -621,7 +621,7 @@ class Lane:
         if entry.epoch != self.window.epoch:
             return
         self.window.epoch += 1
-        slower = growth_cap.slowed(self.ramp, self.rate_at(now), self.mean_costs(), now)
+        slower = growth_cap.slowed(self.growth_rule, self.rate_at(now), self.mean_costs(), now)
         if slower is not None:
             self._growth = slower
             self.select()
@@ -631,9 +631,9 @@ class Lane:
         entry.probe = ""
 
     @property
-    def ramp(self) -> Ramp | None:
+    def growth_rule(self) -> GrowthRule | None:
         """The cap on how fast its use may grow, if it has one."""
-        return None if self._growth is None else self._growth.ramp
+        return None if self._growth is None else self._growth.rule
 
     @property
     def at_floor(self) -> bool:

@@ -176,11 +176,11 @@ class Attempts:
     def _throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
         """The lane learns from a refusal; say so where it learns something that people should know."""
         lane = entry.lane
-        ramp, finder = lane.ramp, lane.finder
+        rule, finder = lane.growth_rule, lane.finder
         fell_to = 1.0 if finder is None else finder.fell_to
         hinted_at = lane.throttled(entry, outcome, now)
-        if lane.ramp is not ramp and lane.ramp is not None:
-            growth = lane.ramp
+        if lane.growth_rule is not rule and lane.growth_rule is not None:
+            growth = lane.growth_rule
             limited = GrowthLimited(growth.free_per_minute, growth.dimension, growth.period_s)
             self._run.notice(lane, "limit", limited)
         if finder is not None and finder.fell_to < min(1.0, fell_to):
