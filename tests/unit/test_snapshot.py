@@ -14,6 +14,7 @@ from headway.core.events import (
     Event,
     Finished,
     Pause,
+    ReopenLane,
     RequestAccepted,
 )
 from headway.core.lanes.breaker import OVERLOADS
@@ -337,6 +338,14 @@ def test_a_lane_behind_serial_units_says_so() -> None:
     run = Run(units(3, "b", first=1), *TWO, serial=[Unit(0, "a")])
     run.at(0.0)
     assert shown(run.view(0.0, "b").wait) == ("serial units first", None)
+
+
+def test_a_serial_unit_whose_lane_was_reopened_waits_for_the_one_that_is_in_flight() -> None:
+    run = Run([], *TWO, serial=[Unit(0, "a"), Unit(1, "a"), Unit(2, "b")])
+    run.at(0.0)
+    assert run.at(1.0, failed(0, Kind.AUTH, "no key")).started == [2]
+    assert run.at(2.0, ReopenLane("a")).started == []
+    assert shown(run.view(2.0, "a").wait) == ("serial units first", None)
 
 
 def test_a_lane_whose_units_wait_for_other_units_says_so() -> None:

@@ -225,6 +225,8 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return Wait(WaitCode.CONCURRENCY, limit=lane.window.size)
     if scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
         return Wait(WaitCode.GLOBAL_CAP, limit=scheduler.concurrency)
+    if scheduler.serial_phase and (scheduler.serial is None or scheduler.serial.lane is not lane):
+        return Wait(WaitCode.SERIAL_FIRST)
     if lane.hold.paused_until > now:
         return Wait(WaitCode.RETRY_AFTER, lane.hold.paused_until)
     if scheduler.next_start_at > now:
