@@ -169,3 +169,33 @@ def test_the_wait_for_a_request_has_a_name() -> None:
     wait = run.view(1.5).wait
     assert wait is not None
     assert wait.code is WaitCode.OTHER_UNITS
+
+
+# -- many that wait ------------------------------------------------------------------------------------------------
+
+
+def test_a_lane_reads_on_now_and_then_while_thousands_wait_for_an_answer_that_is_under_way() -> None:
+    """The writer is in another lane: its readers fill the memory slowly, and a unit behind them that waits for nothing is found."""
+    readers = [Unit(index, "b", after=(0,)) for index in range(1, 12_001)]
+    run = Run([LEADER, *readers, Unit(12_001, "b")], lane_spec("a"), lane_spec("b"))
+    run.at(0.0)
+    fetched = run.scheduler.waiting.count
+    assert 10_000 < fetched < 10_500, "the first ones are read at once"
+    step = run.at(0.1)
+    assert (step.started, step.wake_at) == ([], 0.5)
+    assert run.scheduler.waiting.count == fetched
+    now, started = 0.0, list[int]()
+    while not started:
+        now += 0.5
+        step = run.at(now)
+        started = step.started
+    assert started == [12_001]
+    assert 4.0 < now < 10.0
+    assert len(run.at(now + 1.0, ok(0)).started) > 0
+
+
+def test_a_lane_reads_on_at_once_where_nothing_is_under_way() -> None:
+    """What all of them wait for may be behind them."""
+    readers = [Unit(index, "b", after=(30_000,), priority=1) for index in range(1, 12_001)]
+    run = Run([*readers, Unit(30_000, "b", leads=True)], lane_spec("a"), lane_spec("b"))
+    assert run.at(0.0).started == [30_000]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from headway.core.lanes.queue import ALWAYS, NEVER
+
 #: How many units a fetch asks for, and the stock below which it does: as many as may start while the next are being read.
 BATCH: Final = 128
 LOW: Final = 32
@@ -20,7 +22,16 @@ MOST_LOW: Final = 1024
 class Stock:
     """The marks of one lane, and whether its source has more."""
 
-    __slots__ = ("_least", "_more_meanwhile", "batch", "exhausted", "fetching", "low")
+    __slots__ = (
+        "_least",
+        "_more_meanwhile",
+        "batch",
+        "exhausted",
+        "fetching",
+        "low",
+        "read_on_at",
+        "waits_until",
+    )
 
     def __init__(self) -> None:
         self.batch, self.low = BATCH, LOW
@@ -30,10 +41,14 @@ class Stock:
         #: Whether a fetch is under way.
         self.fetching = False
         self._more_meanwhile = False
+        #: Where many units wait for others: when the lane may read on next, and until when it waits for that.
+        self.read_on_at = ALWAYS
+        self.waits_until = NEVER
 
     def fetch(self) -> int:
         """A fetch begins; returns for how many units."""
         self.fetching = True
+        self.waits_until = NEVER
         self._more_meanwhile = False
         return self.batch
 

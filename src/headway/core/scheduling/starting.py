@@ -119,7 +119,7 @@ class Starting:
         if lane.hold.changed:
             self._control.mind_hold(lane, now)
         if entry is None or lane.stopped or lane.order.choosing:
-            return self._sleep(lane, NEVER if lane.stopped else queue.next_at())
+            return self._sleep(lane, NEVER if lane.stopped else min(queue.next_at(), stock.waits_until))
         if entry.unit.late:
             return self._render(entry, lane)
         if entry.fits is not lane.basis and not self._fit(entry, lane):

@@ -6,15 +6,18 @@ from typing import Final
 
 from headway.core import commands, events
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import Entry
+from headway.core.lanes.queue import NEVER, Entry
 from headway.core.model import Kind, Unit
 from headway.core.outlook import lane_eta_s
 from headway.core.scheduling.run_state import RunState
 from headway.core.scheduling.unit_moves import UnitMoves
 from headway.core.unit_states import Move, Status
 
-#: Units that may wait in memory for other units before a lane that has something to do stops reading on.
+#: Units that may wait in memory for other units before a lane that has something to do stops reading on. A lane with nothing to
+#: start reads on, because its next units may wait for nothing; but only so often while attempts are out that may end the wait. (A
+#: million rows may wait for one answer of another lane, and each takes 650 bytes here.)
 MOST_BLOCKED: Final = 10_000
+READ_ON_S: Final = 0.5
 
 
 class Supply:
@@ -32,13 +35,25 @@ class Supply:
         """Ask for more units, unless they are on their way."""
         if lane.stock.fetching or self._run.serial_phase:
             return
-        if self._run.waiting.count > MOST_BLOCKED and (lane.in_flight or lane.queue.ready):
+        if self._run.waiting.count > MOST_BLOCKED and not self._may_read_on(lane, now):
             return
         order, n = lane.order, lane.stock.fetch()
         if self._is_time_to_order(lane, now):
             self._order_units(lane)
         longest = order.table if order.longest_first else None
         self._run.commands.append(commands.Fetch(lane.key, n, longest, order.lengths is not None))
+
+    def _may_read_on(self, lane: Lane, now: float) -> bool:
+        """Whether a lane reads further units although many wait for others."""
+        stock = lane.stock
+        stock.waits_until = NEVER
+        if lane.in_flight or lane.queue.ready:
+            return False
+        if self._run.out and now < stock.read_on_at:
+            stock.waits_until = stock.read_on_at
+            return False
+        stock.read_on_at = now + READ_ON_S
+        return True
 
     def units(self, event: events.Units, now: float) -> None:
         lane = self._run.lanes[event.lane]
