@@ -171,10 +171,7 @@ def _lanes(
     routes: dict[int, UnitRoute] = {}
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
-    kind = file_kind_of(job)
-    check = kind.answer_check(job)
-    # The longest units are known only where all units are there from the start.
-    order = config.run.order if kind.growth(job) is None else "input"
+    check = file_kind_of(job).answer_check(job)
     secrets = secrets_in_environment({**dotenv, **environ}, keys_of(config, environ, dotenv))
     for route in store.routes(job.id):
         provider = config.providers.get(route.provider)
@@ -196,7 +193,7 @@ def _lanes(
         if lane in lanes:
             lanes[lane] = _with_lane_budgets(lanes[lane], lane_budgets)
         else:
-            spec = msgspec.structs.replace(spec, lane_budgets=lane_budgets, order=order)
+            spec = msgspec.structs.replace(spec, lane_budgets=lane_budgets, order=config.run.order)
             lanes[lane] = RunLane(spec, name, adapters[provider.name])
     return lanes, routes, tuple(checks)
 

@@ -14,10 +14,10 @@ from headway.core.scheduling.unit_moves import UnitMoves
 from headway.core.unit_states import Move, Status
 
 #: Units that may wait in memory for other units before a lane that has something to do stops reading on. A lane with nothing to
-#: start reads on, because its next units may wait for nothing; but only so often while attempts are out that may end the wait. (A
-#: million rows may wait for one answer of another lane, and each takes 650 bytes here.)
+#: start reads on, because its next units may wait for nothing; but only so often while attempts are out that may end the wait: some
+#: thousand units a second. (A million rows may wait for one answer of another lane, and each takes 650 bytes here.)
 MOST_BLOCKED: Final = 10_000
-READ_ON_S: Final = 0.5
+READ_ON_S: Final = 0.1
 
 
 class Supply:
