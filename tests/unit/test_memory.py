@@ -319,3 +319,14 @@ def test_a_record_of_an_earlier_version_shows_it_by_what_was_learned() -> None:
     found = FoundRecord((1.0, 0.0, 0.0, 0.0), Dimension.REQUESTS, 1.0, 5.0)
     import_lane(lane, LaneRecord("a", UTC, found=found), NOW, UTC)
     assert lane.breaker.heard
+
+
+def test_the_depth_that_headers_implied_bounds_the_ramp_of_the_next_run() -> None:
+    """600 requests a minute, and headers that imply five seconds of depth: a resumed run must not burst beyond that."""
+    lane = reported(LaneLimits(), LimitReport(Dimension.REQUESTS, 600.0, 49.0, 0.1))
+    (meter,) = lane.meters
+    assert meter.ceiling_s == pytest.approx(5.0, abs=0.3)
+    (again,) = reborn(lane).meters
+    assert again.ceiling_s == meter.ceiling_s
+    again.begin_ramp(1.0, careful=False)
+    assert again.reach_s <= again.ceiling_s

@@ -335,7 +335,7 @@ class Lane:
             self.select()
         for meter in (*self._configured, *self._reported.values()):
             if (meter.dimension, meter.period_s) == key:
-                meter.recall(known.depth_s, now, bottom=known.bottom)
+                meter.recall(known.depth_s, now, ceiling_s=known.ceiling_s, bottom=known.bottom)
 
     def recall_found(
         self, rates: tuple[float, ...], dimension: Dimension, depth_s: float, evidence_s: float, now: float

@@ -382,8 +382,10 @@ class Meter:
             self.ceiling_s = burst_s
             self.deepen(burst_s)
 
-    def recall(self, depth_s: float, now: float, *, bottom: bool) -> None:
-        """An earlier run has proven this depth; `bottom`: and was refused beyond it."""
+    def recall(self, depth_s: float, now: float, *, ceiling_s: float | None, bottom: bool) -> None:
+        """An earlier run has proven this depth; `bottom`: and was refused beyond it. `ceiling_s` is what its headers implied."""
+        if self.reported and ceiling_s is not None:
+            self.ceiling_s = max(SHALLOWEST_S, min(ceiling_s, self.period_s))
         if self.ramp is not None:
             if bottom:
                 self.ramp.end(now, -1)
