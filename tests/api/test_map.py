@@ -544,7 +544,8 @@ asyncio.run(main())
 def test_a_program_that_leaves_an_asynchronous_stream_ends_without_output(then: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(LEFT.format(then=then), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-W", "default", "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-W", "default", "-W", "ignore:Binding:DeprecationWarning", "script.py"],  # See pyproject.toml.
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     with closing(sqlite3.connect(tmp_path / "h.db")) as connection:

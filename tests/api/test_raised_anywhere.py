@@ -19,7 +19,7 @@ from tests.api.raisers import RAISED, aact, act, cancels_itself, task_act
 import headway
 from headway import CallsFailed, Retry, UnitError, WorkerPool, WorkerResult, WorkUnit
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("error")]
+pytestmark = pytest.mark.timeout(60)
 
 ONCE: Final = Retry(max_attempts=1, base="1ms", cap="1ms", jitter=0)
 
