@@ -399,7 +399,7 @@ def test_memory_that_ends_at_a_ulimit_costs_its_unit_alone(desk: Desk, where: st
     assert error["code"] == "crash"
     assert "quarantined: it killed its worker 3 times, the last time alone" in error["message"]
     assert said in error["message"]
-    assert "MB at the most" in error["message"]
+    assert "; its memory peaked at " in error["message"]
     assert rows[3]["headway"]["usage"]["input_tokens"] == 100
     job = rows[0]["id"].rpartition("-")[0]
     shown = json.loads(_headway(desk, "show", job, "u3", "--json"))

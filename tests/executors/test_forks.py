@@ -105,7 +105,7 @@ async def test_bytes_in_the_pipe_fail_only_the_unit_that_wrote_them(pool: Pool, 
     first = (await value(pool, "pid"))[1]
     result = await pool.do("junk", size=size)
     assert (result.end, result.outcome.kind) == ("crash", Kind.CRASH)
-    assert "it sent a reply to something that it was not asked" in result.outcome.message
+    assert "it replied to a message that it was not sent" in result.outcome.message
     n, second = await value(pool, "pid", n=7)
     assert (n, second == first) == (7, False)
 

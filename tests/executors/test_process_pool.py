@@ -90,7 +90,7 @@ async def test_a_crash_message_has_the_last_output_and_the_memory(make: Make) ->
     floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     if floor < 150_000_000:  # Below this process's own peak, the peak of a dead worker is unknown.
         assert big.memory > 150_000_000
-        assert "MB at the most" in big.outcome.message
+        assert "; its memory peaked at " in big.outcome.message
 
 
 async def test_a_worker_out_of_memory_is_reported_and_replaced(make: Make) -> None:
@@ -99,7 +99,7 @@ async def test_a_worker_out_of_memory_is_reported_and_replaced(make: Make) -> No
     result = await pool.do("exhaust")
     assert result.outcome.kind is Kind.CRASH
     assert result.outcome.message.startswith("out of memory: MemoryError; it had ")
-    assert "MB at the most" in result.outcome.message
+    assert "; its memory peaked at " in result.outcome.message
     assert json.loads((await pool.do("pid")).value) != first
 
 

@@ -206,8 +206,8 @@ def test_no_reply_is_taken_for_another_unit(scripts: list[Script], size: int) ->
 
 async def test_a_reply_that_does_not_match_kills_its_worker_with_a_reason() -> None:
     for piece, said in (
-        (Piece(pid=1), "its worker died: a process that it forked answered in its place after"),
-        (Piece(number=-1), "its worker died: it sent a reply to something that it was not asked after"),
+        (Piece(pid=1), "its worker died: a process that it forked replied in its place after"),
+        (Piece(number=-1), "its worker died: it replied to a message that it was not sent after"),
         (Piece(note=b"\xc1"), "its worker died: it sent a damaged reply after"),
     ):
         # The units were never begun, so each goes to three workers before it fails.

@@ -42,9 +42,9 @@ from headway.errors import ConfigError
 from headway.providers.adapter import Adapter, Answer, is_unsent
 from headway.providers.dialects.addresses import root_of
 from headway.providers.dialects.dialect import KINDS, dialect_of
-from headway.providers.http.adapter import HttpAdapter, HttpSettings, adapter_for
 from headway.providers.http.body_reader import LONGEST_FAILURE
 from headway.providers.http.error_text import duration_text
+from headway.providers.http.http_adapter import HttpAdapter, HttpSettings, adapter_for
 from headway.providers.scrubber import Secret
 
 GOOD = json.dumps(completion()).encode()

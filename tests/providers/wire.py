@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from headway.core.model import Hint, Usage
 from headway.providers.adapter import Answer, Request
-from headway.providers.http.adapter import HttpAdapter, adapter_for
+from headway.providers.http.http_adapter import HttpAdapter, adapter_for
 
 CHAT = "/v1/chat/completions"
 KEY = "sk-loopback-0123456789abcdef"

@@ -112,7 +112,7 @@ def with_evidence(text: str, took_s: float | None, memory: int, stderr: bytes) -
     if took_s is not None:
         text += f" after {took_s:.1f} s"
     if memory:
-        text += f"; it had {memory / 1e6:.0f} MB at the most"
+        text += f"; its memory peaked at {memory / 1e6:.0f} MB"
     last = last_words(stderr)
     return short_message(f"{text}; last on standard error: {last}" if last else text)
 

@@ -126,9 +126,9 @@ class ReplyReader:
             return None
         number, pid, length, note_length, memory = REPLY.unpack_from(buffer)
         if number != self._expected:
-            raise BadReply("it sent a reply to something that it was not asked")
+            raise BadReply("it replied to a message that it was not sent")
         if pid != self._pid:
-            raise BadReply("a process that it forked answered in its place")
+            raise BadReply("a process that it forked replied in its place")
         if length > self._most:
             raise BadReply(f"it sent {length:,} bytes; max_answer_bytes is {self._most:,}")
         middle = REPLY.size + length
@@ -146,7 +146,7 @@ class ReplyReader:
     def check(self) -> None:
         """Raise if the worker has sent anything that is not expected."""
         if self._buffer and self._expected is None:
-            raise BadReply("it sent a reply that it was not asked for")
+            raise BadReply("it sent an unexpected reply")
 
 
 def _read_note(encoded: bytearray) -> ReplyNote:

@@ -1,6 +1,6 @@
 """Removes keys from everything that is recorded.
 
-Recorded data passes through a `Scrubber` where it enters: responses of servers in `http.adapter`, results of functions in
+Recorded data passes through a `Scrubber` where it enters: responses of servers in `http.http_adapter`, results of functions in
 `executors.python_adapter`, outcomes of Python calls in `engine.calls`, their values in `api.value_codec`, and further details of
 attempts in `executors.attempt_details`. Requests are sent and stored as they were given.
 """

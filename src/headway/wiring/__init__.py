@@ -6,7 +6,7 @@ run_execution    carries out a run: signal handlers, displays, the output file
 output_observer  writes the output file while a job runs
 store_access     opens the store; folder and lock of a job
 builders         makes the adapters of provider kinds
-prices           what models cost, from the settings or the price list
+model_prices     what models cost, from the settings or the price list
 budget_reserves  what a cap sets aside for each request
 usage_history    the usage of earlier units of the same kind
 remaining_cost   the likely cost of the rest of a job

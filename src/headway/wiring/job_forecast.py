@@ -22,7 +22,7 @@ from headway.jobs.find_or_add import find, siblings_of
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job, StoredLane, UsageSample
 from headway.stores.store import Store
-from headway.wiring.prices import must_be_known, prices_of, required_price
+from headway.wiring.model_prices import must_be_known, prices_of, required_price
 from headway.wiring.run_plan import lane_for
 from headway.wiring.usage_history import UsageHistory
 

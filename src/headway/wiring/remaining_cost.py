@@ -13,7 +13,7 @@ from headway.forecast.habits import Habits, habits_of, habits_of_new
 from headway.stores.records import Job, PendingUnit
 from headway.stores.store import Store
 from headway.wiring.budget_reserves import open_output
-from headway.wiring.prices import prices_of
+from headway.wiring.model_prices import prices_of
 from headway.wiring.usage_history import UsageHistory
 
 #: Units are read in 100 evenly spaced stretches of 1,000: all of them up to 100,000.

@@ -27,8 +27,7 @@ from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.budget_reserves import open_inputs, reserves
 from headway.wiring.builders import Check, builder_of
-from headway.wiring.predictions import prediction_setting
-from headway.wiring.prices import (
+from headway.wiring.model_prices import (
     Model,
     must_be_known,
     prices_later,
@@ -36,6 +35,7 @@ from headway.wiring.prices import (
     required_price,
     unpriced_line,
 )
+from headway.wiring.predictions import prediction_setting
 from headway.wiring.usage_history import lengths_seen
 
 

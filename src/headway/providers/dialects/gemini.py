@@ -1,7 +1,7 @@
 """Gemini's dialect: generateContent, and streamGenerateContent where streams are wanted.
 
 Pure: what a request looks like, where an answer says its usage, how streamed pieces make the body that the unstreamed
-call gives. The key goes into a header, never into the address. The transport is `http.adapter`'s.
+call gives. The key goes into a header, never into the address. The transport is `http.http_adapter`'s.
 """
 
 from __future__ import annotations

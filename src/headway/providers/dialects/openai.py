@@ -1,7 +1,7 @@
 """OpenAI's dialect: chat completions, responses, embeddings and the rest, as OpenAI and its many imitators speak it.
 
 Pure: what a request looks like, where an answer says its usage, how streamed pieces make the body that the
-unstreamed call gives. The transport is `http.adapter`'s.
+unstreamed call gives. The transport is `http.http_adapter`'s.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One attempt over HTTP.
 
-adapter       sends a request once, and turns whatever comes back into an `Answer`
+http_adapter       sends a request once, and turns whatever comes back into an `Answer`
 connections   connections to one host, and a POST over one of them
 body_reader   bodies and streams into memory, within ceilings
 timeout       the timeout of an attempt

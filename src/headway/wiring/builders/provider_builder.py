@@ -42,7 +42,7 @@ class HttpBuilder(ProviderBuilder):
 
     def build(self, config: Config, provider: ProviderConfig, key: str, secrets: Iterable[str]) -> Built:
         """The adapter of a server. Errors about its address or credentials name the provider."""
-        from headway.providers.http.adapter import adapter_for
+        from headway.providers.http.http_adapter import adapter_for
 
         try:
             adapter = adapter_for(

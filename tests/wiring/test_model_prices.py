@@ -15,8 +15,8 @@ from headway.config import Config, ProviderConfig, RunConfig
 from headway.config.price_list import PriceQuery, look_up
 from headway.core.model import Price
 from headway.errors import ConfigError
-from headway.wiring import prices
-from headway.wiring.prices import (
+from headway.wiring import model_prices
+from headway.wiring.model_prices import (
     must_be_known,
     prices_later,
     prices_of,
@@ -44,7 +44,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[PriceQuery]:
         seen.extend(questions)
         return look_up(questions)
 
-    monkeypatch.setattr(prices, "look_up", noting)
+    monkeypatch.setattr(model_prices, "look_up", noting)
     return seen
 
 
@@ -80,10 +80,10 @@ def test_cached_prices_expire_with_another_list_or_another_day(
 ) -> None:
     first = prices_of(config(tmp_path), [OPENAI])
     if change == "edition":
-        monkeypatch.setattr(prices, "edition", lambda: "newer")
+        monkeypatch.setattr(model_prices, "edition", lambda: "newer")
     elif change == "day":
-        day = prices._today()
-        monkeypatch.setattr(prices, "_today", lambda: day + 1)
+        day = model_prices._today()
+        monkeypatch.setattr(model_prices, "_today", lambda: day + 1)
     else:
         text = "{" if change == "damage" else '{"prices": 5}'
         (tmp_path / "prices.json").write_text(text)
@@ -149,7 +149,7 @@ def test_a_process_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch, 
     script.write_text(f'#!/bin/sh\necho $$ > "{pid}"\nexec sleep 1000\n')
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
-    monkeypatch.setattr(prices, "PATIENCE_S", 2.0)  # Enough for a shell to start and to write its line.
+    monkeypatch.setattr(model_prices, "PATIENCE_S", 2.0)  # Enough for a shell to start and to write its line.
     _, questions = ready_prices(config(tmp_path), [OPENAI])
     assert asyncio.run(prices_later(config(tmp_path), questions)) == {OPENAI: None}
     with pytest.raises(ProcessLookupError):
@@ -177,7 +177,7 @@ def test_a_budget_without_a_price_is_an_error(tmp_path: Path, monkeypatch: pytes
     assert (caught.value.hint or "").startswith(
         'set input and output in [providers.local.models."llama".prices]'
     )
-    monkeypatch.setattr(prices, "edition", lambda: "")
+    monkeypatch.setattr(model_prices, "edition", lambda: "")
     with pytest.raises(ConfigError) as caught:
         required_price(capped, *OPENAI)
     assert (caught.value.hint or "").startswith("pip install 'headway[prices]'")
