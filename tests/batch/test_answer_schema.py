@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from headway.batch.answer_schema import MOST_TOLD, Validator, read_schema
-from headway.batch.schema_adapter import SchemaAdapter, words_for
+from headway.batch.answer_schema import MOST_REPORTED, Validator, read_schema
+from headway.batch.schema_adapter import SchemaAdapter, correction_for
 from headway.batch.tables.answer_columns import fields_of
 from headway.core.model import Kind, Outcome
 from headway.errors import HeadwayError
@@ -127,8 +127,8 @@ def test_formats_are_checked() -> None:
 
 def test_only_so_many_mismatches_are_told() -> None:
     found = Validator({"items": {"type": "string"}}).mismatches(json.dumps(list(range(50))))
-    assert len(found) == MOST_TOLD
-    assert "- and perhaps more" in words_for(found)
+    assert len(found) == MOST_REPORTED
+    assert "- and perhaps more" in correction_for(found)
 
 
 # -- the judge --------------------------------------------------------------------------------------------------------

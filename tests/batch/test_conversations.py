@@ -158,7 +158,7 @@ def test_what_a_request_will_have_of_others_is_counted_in_its_length(taken: part
             '"conversation" goes with /model/{model}/converse',
         ),
         ({"payload": 5, "model": "work/grade", "conversation": "c"}, "must be an object"),
-        ({"earlier_turns": 5, "model": "work/grade", "conversation": "c"}, '"earlier_turns" is what a row gets'),
+        ({"earlier_turns": 5, "model": "work/grade", "conversation": "c"}, '"earlier_turns" is reserved for the earlier turns'),
         ({"model": "work/grade", "store_as": "a b"}, '"store_as" must be a name'),
     ],
 )  # fmt: skip
@@ -173,7 +173,7 @@ def test_an_image_cannot_go_on_at_another_api(taken: partial[Input]) -> None:
     first = {"messages": [{"role": "user", "content": [image]}], "conversation": "c"}
     assert taken([first, turn()]).edges(1) == [("conversation", 0)]
     [line] = refusals(taken, first, turn(), turn(model="beta/claude-x"))
-    assert line.startswith("in.jsonl:3: the conversation 'c' goes on at another API, and an earlier turn")
+    assert line.startswith("in.jsonl:3: the conversation 'c' continues at another API, but an earlier turn")
 
 
 # -- what is sent --------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def test_files_images_searches_and_what_lies_at_the_provider(body: dict[str, Any
     assert has_open_input(body)
     families = Families()
     families.number(1, traits_of("/p", body, (), 0.0, templated=False))
-    assert families.found()[0].open_input
+    assert families.all()[0].open_input
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def family(template: str, rows: int = 100, seed: int = 1, **settings: Any) -> Fa
         body |= {name: value for name, value in settings.items() if name != "before"}
         most = settings.get("max_tokens", 0)
         families.number(1, traits_of("/v1/chat/completions", body, ("max_tokens",), most, templated=False))
-    [found] = families.found()
+    [found] = families.all()
     return found
 
 
@@ -171,7 +171,7 @@ def test_what_many_contents_have_in_common_is_no_part_of_the_template() -> None:
             words = [f"the {word}" for word in WORDS if chance.random() < 0.82]
             body = {"messages": [{"role": "user", "content": f"Grade this: {' '.join(words)} End."}]}
             families.number(1, traits_of("/p", body, (), 0.0, templated=False))
-        return families.found()[0]
+        return families.all()[0]
 
     first = essay(0)
     assert all(alike(first, essay(seed)) for seed in range(1, 12))
@@ -184,7 +184,7 @@ def mixed(shares: dict[str, int], seed: int = 1) -> Family:
     for template in templates:
         body = {"messages": [{"role": "user", "content": template.format(topic=topic(chance))}]}
         families.number(1, traits_of("/p", body, (), 0.0, templated=False))
-    return families.found()[0]
+    return families.all()[0]
 
 
 def test_a_mixture_is_like_neither_of_its_templates() -> None:
@@ -207,7 +207,7 @@ def test_a_template_that_is_known_needs_no_words() -> None:
         families = Families(template)
         body = {"messages": [{"role": "system", "content": text}, {"role": "user", "content": text}]}
         families.number(1, traits_of("/p", body, (), 0.0, templated=True))
-        return families.found()[0]
+        return families.all()[0]
 
     assert alike(of_table("{{a}}", "one"), of_table("{{a}}", "two words"))
     assert not alike(of_table("{{a}}", "one"), of_table("{{a}}?", "one"))
@@ -220,7 +220,7 @@ def test_a_file_with_a_shape_a_row_has_no_families_beyond_a_number() -> None:
         for n in range(MOST + 9)
     ]
     assert numbers == [*range(1, MOST + 1), *[0] * 9]
-    assert len(families.found()) == MOST
+    assert len(families.all()) == MOST
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ TABLE = [
     # structured output
     Mistake("a schema that is missing", SCHEMA, "--schema s.json: no such file", "name a file"),
     Mistake("a schema that is a directory", SCHEMA, "--schema s.json: cannot be read: is a directory", "name a file", folder("s.json")),
-    Mistake("a schema that is no JSON", SCHEMA, "--schema s.json:2: not JSON", "mend that line", file("s.json", '{\n"type" "object"}')),
+    Mistake("a schema that is no JSON", SCHEMA, "--schema s.json:2: not JSON", "fix that line", file("s.json", '{\n"type" "object"}')),
     Mistake("a schema that is a list", SCHEMA, "a schema is a JSON object", "for example", file("s.json", "[]")),
     Mistake("a schema that says nothing", SCHEMA, "anything would fit it", '"type"', file("s.json", "{}")),
     Mistake("a schema with a type that is none", SCHEMA, 'properties.a.type: "strnig" is no type', "json-schema.org", file("s.json", '{"properties": {"a": {"type": "strnig"}}}')),
@@ -197,8 +197,8 @@ TABLE = [
     Mistake("an output that is a directory", (*RUN, "--out", "results"), "/results is a directory", "name a file", folder("results"), store=True),
     Mistake("somebody else's output file", RUN, "in.results.jsonl exists and is not the output of job", "--force", file("in.results.jsonl", "precious\n"), store=True),
     Mistake("the input as the output", (*RUN, "--out", "in.jsonl"), "--out in.jsonl is the input itself", "name another file", store=True),
-    Mistake("an output of no known kind", (*RUN, "--out", "x.xlsx"), "--out x.xlsx: nothing is written as .xlsx", ".jsonl (rows), .csv, .tsv, .parquet (tables)"),
-    Mistake("an output that is JSON in one piece", (*RUN, "--out", "x.json"), "nothing is written as .json", ".jsonl (rows)"),
+    Mistake("an output of no known kind", (*RUN, "--out", "x.xlsx"), "--out x.xlsx: results cannot be written as .xlsx", ".jsonl (rows), .csv, .tsv, .parquet (tables)"),
+    Mistake("an output that is JSON in one piece", (*RUN, "--out", "x.json"), "results cannot be written as .json", ".jsonl (rows)"),
     Mistake("a compressed output", (*RUN, "--out", "x.jsonl.gz"), "results are not written compressed", "take .gz off"),
     # the records
     Mistake("a newer database", (*RUN, "--db", "newer.db"), "written by a newer Headway", "upgrade", newer_db, code=1),
@@ -272,8 +272,8 @@ def test_there_are_enough_of_them() -> None:
         (("pause",), "nobody is running job", "headway jobs"),
         (("cancel",), "nobody is running job", "headway jobs"),
         (("export", "--out", "in.jsonl"), "in.jsonl exists", "--force"),
-        (("export", "--out", "x.xlsx"), "nothing is written as .xlsx", ".parquet"),
-        (("resume", "--out", "x.xlsx"), "nothing is written as .xlsx", ".parquet"),
+        (("export", "--out", "x.xlsx"), "results cannot be written as .xlsx", ".parquet"),
+        (("resume", "--out", "x.xlsx"), "results cannot be written as .xlsx", ".parquet"),
         (("export", "--out", "nowhere/out.jsonl"), "cannot be written", "--out"),
     ],
 )

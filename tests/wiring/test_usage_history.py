@@ -28,7 +28,7 @@ def family(*templates: str, rows: int = 40) -> Family:
         )
         body = {"messages": [{"role": "user", "content": text}]}
         families.number(1, traits_of("/p", body, (), 0.0, templated=False))
-    return families.found()[0]
+    return families.all()[0]
 
 
 @pytest.fixture

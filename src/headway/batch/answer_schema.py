@@ -1,8 +1,7 @@
-"""A JSON Schema for answers: read and checked before anything is sent, then what every answer is held against.
+"""A JSON Schema for answers: read and checked before anything is sent; then every answer is validated against it.
 
-The validator is jsonschema-rs (docs/decisions/0017). It is imported only here, and only for jobs with a schema. A schema is
-a file that somebody wrote: what it refers to elsewhere is never fetched, and a keyword that JSON Schema does not know is
-taken for a slip, not for a note.
+The validator is jsonschema-rs (docs/decisions/0017). It is imported only here, and only for jobs with a schema. References to
+other files or addresses are never fetched. A keyword that JSON Schema does not define is an error, since it is probably a typo.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from headway.errors import ConfigError, UsageError
 from headway.providers.dialects.structured_output import subschemas_with_paths
 
 FLAG: Final = "--schema"
-#: A schema goes into every request.
+#: In bytes. A schema is sent with every request.
 LARGEST: Final = 1_000_000
-#: Complaints about one answer that are passed on, and how long each may be.
-MOST_TOLD: Final = 10
+#: Mismatches of one answer that are reported, and the longest text of each.
+MOST_REPORTED: Final = 10
 _LONGEST: Final = 200
 
-#: Every keyword of the drafts 4 to 2020-12 that stands in a schema itself.
+#: Every keyword of a schema in the drafts 4 to 2020-12.
 KEYWORDS: Final = frozenset(
     {
         "$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef",
@@ -39,7 +38,7 @@ KEYWORDS: Final = frozenset(
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """One way in which an answer does not fit: where, what, and the rule that says so."""
+    """One way in which an answer does not fit: its place, what is wrong, and the rule of the schema."""
 
     place: str
     what: str
@@ -51,28 +50,28 @@ class Mismatch(msgspec.Struct, frozen=True):
 
 
 class Validator:
-    """Holds answers against one schema."""
+    """Validates answers against one schema."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._validator = _compiled(schema)
 
     def mismatches(self, text: str) -> list[Mismatch]:
-        """What is wrong with an answer, the first few things; nothing where it fits."""
+        """The first mismatches of an answer; none if it fits."""
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            fenced = "it stands in a code fence" if text.lstrip().startswith("```") else _plain(error)
-            return [Mismatch("", f"it is not JSON: {fenced}", "")]
+            why = "it stands in a code fence" if text.lstrip().startswith("```") else _plain(error)
+            return [Mismatch("", f"it is not JSON: {why}", "")]
         try:
             if self._validator.is_valid(value):
                 return []
-            found = self._validator.iter_errors(value)
-            return [_mismatch(error) for _, error in zip(range(MOST_TOLD), found, strict=False)]
+            errors = self._validator.iter_errors(value)
+            return [_mismatch(error) for _, error in zip(range(MOST_REPORTED), errors, strict=False)]
         except (
             ValueError,
             RecursionError,
             OverflowError,
-        ) as error:  # A pattern that never ends, or a number beyond all.
+        ) as error:  # A pattern that takes too long, or a number that is too large.
             return [Mismatch("", f"it cannot be checked: {_cut(str(error))}", "")]
 
 
@@ -95,7 +94,7 @@ def _cut(text: str) -> str:
 
 
 def read_schema(path: Path) -> str:
-    """The schema of a file as compact JSON. What is wrong with it is an error of one line."""
+    """The schema of a file as compact JSON. A bad schema is an error of one line."""
     name = f"{FLAG} {path}"
     schema = _decoded(name, _bytes(name, path))
     if not isinstance(schema, dict):
@@ -131,7 +130,7 @@ def _bytes(name: str, path: Path) -> bytes:
 
 
 def _decoded(name: str, data: bytes) -> Any:
-    import json  # Its errors name a line; msgspec's a byte.
+    import json  # Its errors name a line; those of msgspec name a byte.
 
     try:
         return json.loads(data)
@@ -141,7 +140,7 @@ def _decoded(name: str, data: bytes) -> Any:
         raise ConfigError(f"{name}: nested too deeply") from None
     except json.JSONDecodeError as error:
         raise ConfigError(
-            f"{name}:{error.lineno}: not JSON: {error.msg.lower()}", hint="mend that line"
+            f"{name}:{error.lineno}: not JSON: {error.msg.lower()}", hint="fix that line"
         ) from None
 
 
@@ -155,7 +154,7 @@ def _check_keywords(name: str, schema: dict[str, Any]) -> None:
 
 
 def _compiled(schema: dict[str, Any]) -> Any:
-    """The validator itself. Raises ValueError for what is no schema."""
+    """The validator. Raises ValueError if the schema is invalid."""
     try:
         import jsonschema_rs
     except ImportError:
@@ -164,20 +163,20 @@ def _compiled(schema: dict[str, Any]) -> Any:
 
 
 def _refuse(uri: str) -> Any:
-    """Nothing is fetched for a schema."""
+    """Called for references outside the file: nothing is fetched."""
     raise ValueError(f"it refers to {uri}, which is not in the file")
 
 
 def _what_is_wrong(error: ValueError) -> str:
-    """The validator's words about a schema: where, and what."""
+    """The error of the validator about a schema, with its place."""
     steps = getattr(error, "instance_path", None) or ()
     place = ".".join(str(step) for step in steps)
-    said = _cut(getattr(error, "message", None) or str(error).partition("\n")[0])
-    if said.startswith("Resource '"):
-        where = said.split("'")[1]
+    message = _cut(getattr(error, "message", None) or str(error).partition("\n")[0])
+    if message.startswith("Resource '"):
+        where = message.split("'")[1]
         return f"'$ref' leads out of the file, to {where}: nothing is fetched, put it into '$defs'"
-    if said.startswith("Pointer '"):
-        return said.replace("Pointer '", "'$ref' leads nowhere: '#")
+    if message.startswith("Pointer '"):
+        return message.replace("Pointer '", "'$ref' leads nowhere: '#")
     if place.rpartition(".")[2] == "type" or place == "type":
-        said = said.partition(" is not valid under")[0] + " is no type"
-    return f"{place}: {said}" if place else said
+        message = message.partition(" is not valid under")[0] + " is no type"
+    return f"{place}: {message}" if place else message

@@ -1,4 +1,4 @@
-"""What an answer says: its text, as chat completions, messages and responses have it."""
+"""The text of an answer, in the formats of all chat APIs; and whether it was cut off or refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _decode: Final = msgspec.json.Decoder().decode
 
 
 def decoded(body: bytes) -> dict[str, Any]:
-    """An answer's body; nothing where it is no JSON object."""
+    """The body of an answer; empty if it is not a JSON object."""
     try:
         answer = _decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -21,23 +21,23 @@ def decoded(body: bytes) -> dict[str, Any]:
 
 
 def answer_of(body: bytes) -> str:
-    """The text of an answer, of the first where there are several; the body itself where it has none."""
+    """The text of an answer (of the first choice); the body itself if it has no text."""
     text = text_of(decoded(body))
     return body.decode(errors="replace") if text is None else text
 
 
 def text_of(answer: dict[str, Any]) -> str | None:
-    """Its text; None where it has none."""
+    """The text of an answer; None if it has none."""
     match answer:
         case {"choices": [{"message": {"content": content}}, *_]}:
             return content if isinstance(content, str) else _joined(content)
         case {"choices": [{"text": str(text)}, *_]}:
             return text
         case {"output": list(items)}:
-            said = [item.get("content") for item in items if isinstance(item, dict) and "content" in item]
-            return _joined([part for parts in said if isinstance(parts, list) for part in parts])
+            contents = [item.get("content") for item in items if isinstance(item, dict) and "content" in item]
+            return _joined([part for parts in contents if isinstance(parts, list) for part in parts])
         case {"output": {"message": {"content": list(parts)}}}:
-            return _given(parts) or _joined(parts)
+            return _tool_input(parts) or _joined(parts)
         case {"content": parts}:
             return _joined(parts)
         case {"candidates": [{"content": {"parts": list(parts)}}, *_]}:
@@ -45,17 +45,17 @@ def text_of(answer: dict[str, Any]) -> str | None:
     return None
 
 
-def _given(parts: list[Any]) -> str | None:
-    """The input of the tool that an answer of Converse's is given to, where it was asked for so."""
+def _tool_input(parts: list[Any]) -> str | None:
+    """The input of the tool through which Converse returns structured output."""
     for part in parts:
         match part:
-            case {"toolUse": {"name": name, "input": given}} if name == TOOL:
-                return msgspec.json.encode(given).decode()
+            case {"toolUse": {"name": name, "input": value}} if name == TOOL:
+                return msgspec.json.encode(value).decode()
     return None
 
 
 def _joined(parts: object) -> str | None:
-    """The text of a list of parts; None where none of them is a text."""
+    """The joined texts of a list of parts; None if no part is a text."""
     if not isinstance(parts, list):
         return None
     texts = [
@@ -69,7 +69,7 @@ def _joined(parts: object) -> str | None:
 
 
 def cut_short(answer: dict[str, Any]) -> bool:
-    """Whether it ended at its limit of tokens."""
+    """Whether the answer ended at its token limit."""
     match answer:
         case {"choices": [{"finish_reason": "length"}, *_]}:
             return True
@@ -81,10 +81,10 @@ def cut_short(answer: dict[str, Any]) -> bool:
 
 
 def refusal_of(answer: dict[str, Any]) -> str | None:
-    """What a model said in place of an answer that it declined to give; None where it did not decline."""
+    """The text of a refusal; None if the model did not refuse."""
     match answer:
-        case {"choices": [{"message": {"refusal": str(said)}}, *_]} if said:
-            return said
+        case {"choices": [{"message": {"refusal": str(refusal)}}, *_]} if refusal:
+            return refusal
         case {"stop_reason": "refusal"}:
             return text_of(answer) or "it gave no reason"
         case {"output": list(items)}:

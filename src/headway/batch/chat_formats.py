@@ -1,7 +1,7 @@
-"""How each API writes a chat: where its turns and its system prompt are in a request, and what an earlier answer looks like there.
+"""The chat formats of all APIs: where a request has its turns and its system prompt, and how an earlier answer is written there.
 
-Pure. A conversation goes on by putting the turns before in front of a row's own (`continued`). Within one API they are copied
-as they are, images and tool calls included; between two APIs they are carried over as texts, so every turn must be one.
+Pure. To continue a conversation, the earlier turns are put in front of a row's own turns (`continued`). Within one API they are
+copied unchanged, including images and tool calls. Between two APIs they are copied as texts, so every turn must be a text.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Body = dict[str, Any]
 #: (role, text): "user" or "assistant".
 Text = tuple[str, str]
 
-#: Stands for an answer without any text: an empty message is refused.
+#: Replaces an answer without text: APIs reject empty messages.
 NO_TEXT: Final = "(no text)"
-_INSTRUCTING: Final = ("system", "developer")
-#: Where a turn or a system prompt has its texts.
+_SYSTEM_ROLES: Final = ("system", "developer")
+#: The keys of texts in a turn or a system prompt.
 _TEXT_KEYS: Final = ("content", "text")
 
 
 class ChatFormat(msgspec.Struct, frozen=True):
-    """One API. `split` gives the system prompt and the turns of a request, in the API's own form; `join` puts them in."""
+    """The format of one API. `split` returns the system prompt and the turns of a request; `join` puts them in."""
 
     name: str
     split: Callable[[Body], tuple[Any, list[Any]]]
     join: Callable[[Body, Any, list[Any]], None]
-    #: A turn of this text, and a system prompt.
+    #: Make a turn, and a system prompt, from a text.
     turn: Callable[[Text], Any]
     system: Callable[[str], Any]
     chars: Callable[[Mapping[str, Any]], int]
@@ -41,9 +41,9 @@ class ChatFormat(msgspec.Struct, frozen=True):
 
 
 def _split_chat(body: Body) -> tuple[Any, list[Any]]:
-    """OpenAI's system prompt is its first messages."""
+    """In OpenAI's format, the first messages are the system prompt."""
     messages = body["messages"]
-    first = next((n for n, one in enumerate(messages) if one.get("role") not in _INSTRUCTING), len(messages))
+    first = next((n for n, one in enumerate(messages) if one.get("role") not in _SYSTEM_ROLES), len(messages))
     return messages[:first] or None, messages[first:]
 
 
@@ -52,8 +52,8 @@ def _join_chat(body: Body, system: Any, turns: list[Any]) -> None:
 
 
 def _split_responses(body: Body) -> tuple[Any, list[Any]]:
-    given = body["input"]
-    turns = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    value = body["input"]
+    turns = [{"role": "user", "content": value}] if isinstance(value, str) else value
     return body.get("instructions"), turns
 
 
@@ -133,15 +133,15 @@ _FORMATS: Final = {
 
 
 def chat_format(path: str) -> ChatFormat | None:
-    """The format of requests to this path; None: they are no chats."""
+    """The format of requests to this path; None if they are not chats."""
     return next((one for end, one in _FORMATS.items() if path.endswith(end)), None)
 
 
-# -- a conversation goes on ---------------------------------------------------------------------------------------
+# -- continuing a conversation ------------------------------------------------------------------------------------
 
 
 class Earlier(msgspec.Struct, frozen=True):
-    """The turns before: the request of the last one as it was sent, and the text of its answer."""
+    """The earlier turns: the request of the last turn as it was sent, and the text of its answer."""
 
     format: ChatFormat
     body: Body
@@ -149,7 +149,7 @@ class Earlier(msgspec.Struct, frozen=True):
 
 
 def continued(own: ChatFormat, body: Body, earlier: Earlier) -> None:
-    """Put the turns before, and the answer to them, in front of a row's own. A row without a system prompt takes theirs."""
+    """Put the earlier turns and their answer in front of a row's own turns. A row without a system prompt gets theirs."""
     system, turns = own.split(body)
     their_system, their_turns = earlier.format.split(earlier.body)
     if earlier.format is not own:
@@ -160,7 +160,7 @@ def continued(own: ChatFormat, body: Body, earlier: Earlier) -> None:
 
 
 def is_plain(own: ChatFormat, body: Body) -> bool:
-    """Whether a request has only texts, so that another API can go on with it."""
+    """Whether a request has only texts, so that another API can continue it."""
     system, turns = own.split(body)
     try:
         texts_of(own, turns)
@@ -172,13 +172,13 @@ def is_plain(own: ChatFormat, body: Body) -> bool:
 
 
 def texts_of(own: ChatFormat, turns: list[Any]) -> list[Text]:
-    """Each turn's role and text. Raises where one has more than texts."""
+    """The role and text of each turn. Raises if a turn has more than texts."""
     texts = []
     for turn in turns:
         role = turn.get("role") if isinstance(turn, dict) else None
         content = None if role is None else turn.get("parts" if "parts" in turn else "content")
         if role not in ("user", "assistant", "model") or turn.get("tool_calls"):
-            raise UsageError(f"a turn of {own.name} has no form in another API")
+            raise UsageError(f"a turn of {own.name} cannot be converted for another API")
         texts.append(("assistant" if role in ("assistant", "model") else "user", _text(content)))
     return texts
 
@@ -196,8 +196,8 @@ def _text(content: object) -> str:
         raise UsageError("a message has no text")
     texts = []
     for part in content:
-        known = isinstance(part, dict) and part.get("type", "text") in ("text", "input_text", "output_text")
-        if not known or not isinstance(part.get("text"), str):
+        is_text = isinstance(part, dict) and part.get("type", "text") in ("text", "input_text", "output_text")
+        if not is_text or not isinstance(part.get("text"), str):
             raise UsageError("a message has more than texts")
         texts.append(part["text"])
     return "".join(texts)
@@ -205,13 +205,13 @@ def _text(content: object) -> str:
 
 # -- texts of a request -------------------------------------------------------------------------------------------
 
-#: What becomes of each text.
+#: Returns the new text for a text.
 Change = Callable[[str], str]
 
 
 def change_texts(path: str, body: Any, change: Change) -> Any:
-    """A request whose own texts are changed: those of its turns and of its system prompt. A body that is no chat (a function's
-    payload, a model's own words) is changed in every text.
+    """Change the texts of a request: those of its turns and of its system prompt. In a body that is not a chat (the payload of a
+    function, a model's own format), every text is changed.
     """
     own = chat_format(path)
     if own is None:

@@ -1,11 +1,11 @@
-"""Rows that build on the answers of earlier rows: turns of a conversation, and texts with `{{name}}` in them.
+"""Rows that use the answers of earlier rows: turns of a conversation, and texts with `{{name}}` in them.
 
-`RowDependencies` finds while the input is read which rows those are, and what each waits for: one edge a row for its conversation,
-and one for each name. `request_of` makes the request of such a row when its turn comes, from its own request, the request
-of the turn before as it was sent, and the answers.
+While the input is read, `RowDependencies` finds these rows and what each waits for: one edge for its conversation, and one for
+each name. After those answers have arrived, `request_of` makes the request of the row, from its own request, the request of
+the previous turn as it was sent, and the answers.
 
-`{{name}}` is replaced only where an earlier row stores that name; anywhere else it is literal text. What is put in is not looked
-at again.
+`{{name}}` is replaced only if an earlier row stores that name; otherwise it is literal text. Inserted text is not searched for
+names.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from headway.errors import UsageError
 from headway.stores.records import Edge
 from headway.stores.store import Store
 
-#: The roles of edges: the turn before, and the row that stores a name.
+#: The roles of edges: to the previous turn, and to the row that stores a name.
 CONVERSATION: Final = "conversation"
 REGISTER: Final = "register:"
 
-#: What a function's row gets of the turns before it.
+#: The key under which a function gets the earlier turns.
 EARLIER_TURNS: Final = "earlier_turns"
-#: Keys of a function's row that are no part of what it says.
-_NOT_SAID: Final = (CONVERSATION, "store_as", EARLIER_TURNS, "model")
+#: Keys of a function's row that are not part of its text.
+_NOT_TEXT: Final = (CONVERSATION, "store_as", EARLIER_TURNS, "model")
 
 _NAME: Final = re.compile(r"\{\{\s*([^\W\d]\w*)\s*\}\}")
 _decode: Final = msgspec.json.Decoder().decode
@@ -56,7 +56,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Turn(msgspec.Struct, gc=False):
-    """The last turn of a conversation so far. `plain`: all of its turns are texts; `chars` is how long they are, roughly."""
+    """The last turn of a conversation so far. `plain`: all turns are texts. `chars`: their approximate length."""
 
     format: ChatFormat | None
     plain: bool
@@ -64,7 +64,7 @@ class _Turn(msgspec.Struct, gc=False):
 
 
 class RowDependencies:
-    """Finds the edges of rows. Fed every row once, in index order."""
+    """Finds the edges of rows. It gets every row once, in index order."""
 
     def __init__(self) -> None:
         self._gates = Gates()
@@ -72,13 +72,13 @@ class RowDependencies:
         self._stored: dict[str, int] = {}
 
     def edges(self, index: int, row: Row) -> tuple[tuple[Edge, ...], int]:
-        """What a row waits for, and how long its request will be, roughly. Raises where its conversation cannot go on with it."""
+        """The edges of a row, and the approximate length of its request. Raises if its conversation cannot continue with it."""
         if not (row.conversation or row.store_as or self._stored):
             return (), row.chars
         reads = self._reads(row) if self._stored and b"{{" in row.body else frozenset()
         length = row.chars + sum(self._stored[name] for name in reads)
         if row.conversation:
-            length += self._go_on(row, length)
+            length += self._add_turn(row, length)
         if row.store_as:
             self._stored[row.store_as] = _expected_chars(row)
         waits = self._gates.waits(
@@ -96,28 +96,30 @@ class RowDependencies:
         """The names in its texts that an earlier row stores."""
         names: set[str] = set()
 
-        def look(text: str) -> str:
+        def collect(text: str) -> str:
             names.update(name for name in _NAME.findall(text) if name in self._stored)
             return text
 
-        change_texts(row.path, _decode(row.body), look)
+        change_texts(row.path, _decode(row.body), collect)
         return frozenset(names)
 
-    def _go_on(self, row: Row, length: int) -> int:
-        """Add a turn to its conversation; returns how long the turns before are."""
+    def _add_turn(self, row: Row, length: int) -> int:
+        """Add a turn to its conversation; returns the length of the earlier turns."""
         own, body = chat_format(row.path), _decode(row.body)
         plain = _is_object(body) if own is None else is_plain(own, body)
         before = self._turns.get(row.conversation)
         if own is None and not plain:
             raise UsageError('a function\'s row with a "conversation" must be an object')
         if own is None and EARLIER_TURNS in body:
-            raise UsageError(f'"{EARLIER_TURNS}" is what a row gets of the turns before it: use another name')
+            raise UsageError(
+                f'"{EARLIER_TURNS}" is reserved for the earlier turns of a conversation: use another name'
+            )
         if before is None:
             self._turns[row.conversation] = _Turn(own, plain, length + _expected_chars(row))
             return 0
         if before.format is not own and not before.plain:
             raise UsageError(
-                f"the conversation '{row.conversation}' goes on at another API, and an earlier turn of it has more than texts"
+                f"the conversation '{row.conversation}' continues at another API, but an earlier turn has more than texts"
             )
         self._turns[row.conversation] = _Turn(
             own, plain and before.plain, before.chars + length + _expected_chars(row)
@@ -130,16 +132,16 @@ def _is_object(body: object) -> bool:
 
 
 def _expected_chars(row: Row) -> int:
-    """How long its answer is, before anything is known of answers."""
+    """The expected length of its answer, before any answer is known."""
     tokens = row.max_tokens * FIRST_SHARE if row.max_tokens else FIRST_OUTPUT
     return int(tokens * FIRST_RATIO)
 
 
-# -- when its turn comes ------------------------------------------------------------------------------------------
+# -- when a row can be sent ---------------------------------------------------------------------------------------
 
 
 def request_of(job: int, store: Store, index: int) -> RenderedRequest:
-    """The request of a row that builds on others."""
+    """The request of a row that uses the answers of others."""
     [(_, path, own_body)] = store.requests(job, [index])
     body, own = _decode(own_body), chat_format(path)
     edges = {edge.role: edge.before for edge in store.edges(job, [index])}
@@ -159,8 +161,8 @@ def request_of(job: int, store: Store, index: int) -> RenderedRequest:
 
 
 def filled(text: str, stored: Mapping[str, str]) -> str:
-    """The text with what is stored under the names in it. Other names are literal text."""
-    return _NAME.sub(lambda found: stored.get(found[1], found[0]), text)
+    """The text with stored values in place of their names. Other names are literal text."""
+    return _NAME.sub(lambda match: stored.get(match[1], match[0]), text)
 
 
 def _continue(own: ChatFormat | None, body: Body, store: Store, job: int, before: int) -> None:
@@ -178,21 +180,21 @@ def _continue(own: ChatFormat | None, body: Body, store: Store, job: int, before
 
 
 def _texts(theirs: ChatFormat | None, body: Body) -> list[Text]:
-    """The turns of an earlier request as texts, whatever it was sent to."""
+    """The turns of an earlier request as texts, for every kind of request."""
     if theirs is not None:
         return texts_of(theirs, theirs.split(body)[1])
     before = [(turn["role"], turn["content"]) for turn in body.get(EARLIER_TURNS, ())]
-    said = body.get("prompt")
-    if not isinstance(said, str):
-        said = _encode({key: value for key, value in body.items() if key not in _NOT_SAID}).decode()
-    return [*before, ("user", said)]
+    prompt = body.get("prompt")
+    if not isinstance(prompt, str):
+        prompt = _encode({key: value for key, value in body.items() if key not in _NOT_TEXT}).decode()
+    return [*before, ("user", prompt)]
 
 
 def _answer(store: Store, job: int, index: int) -> str:
-    """The text of a unit's answer: what a model said, or what a function returned."""
+    """The text of a unit's answer: the text of a model, or the value of a function."""
     body = store.answer(job, index)
     if body is None:
-        raise UsageError(f"the answer of unit {index}, which it builds on, is not on record")
+        raise UsageError(f"the answer of unit {index}, which this unit uses, is not recorded")
     answer: dict[str, Any] = decoded(body)
     text = text_of(answer) or refusal_of(answer)
     if text is not None:

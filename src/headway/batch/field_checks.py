@@ -1,7 +1,7 @@
-"""The cheap checks of single fields: what a row must have before anything is sent. The provider checks the rest.
+"""Cheap checks of single fields, before anything is sent. The provider checks the rest.
 
-Each raises a `UsageError` that names the field and says what it must be. A null is as good as a field left out.
-`at` is where the fields lie: "" in a short row, "body." in a Batch row.
+Each check raises a `UsageError` that names the field and says what it must be. A null means the same as a missing field.
+`at` is the path of the fields in messages: "" in a short row, "body." in a Batch row.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from headway.errors import UsageError
 
 Fields = Mapping[str, Any]
 
-#: No model writes more; a larger number is a slip, and would not fit the stores' integers.
+#: No model writes more. A larger number is a mistake, and would not fit the integers of a database.
 MOST_TOKENS: Final = 1_000_000_000
 #: PostgreSQL's integer.
 LARGEST_PRIORITY: Final = 2**31 - 1
 
 
 def custom_id(value: object, number: int, name: str) -> str:
-    """A row's own name; without one it is called by its line."""
+    """The id of a row; by default it is made from the line number."""
     if value is None:
         return f"row-{number}"
     if type(value) is int or type(value) is float:
@@ -31,7 +31,7 @@ def custom_id(value: object, number: int, name: str) -> str:
 
 
 def priority(value: object) -> int:
-    """Higher goes first; 0 where nothing is said."""
+    """The priority; higher goes first, 0 by default."""
     if value is None:
         return 0
     if type(value) is not int or abs(value) > LARGEST_PRIORITY:
@@ -40,7 +40,7 @@ def priority(value: object) -> int:
 
 
 def serial(value: object) -> bool:
-    """Whether a unit runs alone, before the others."""
+    """Whether a unit runs alone, before all others."""
     if value is None:
         return False
     if type(value) is not bool:
@@ -49,7 +49,7 @@ def serial(value: object) -> bool:
 
 
 def conversation(value: object) -> str:
-    """The conversation that a row is a turn of; "" where it is none."""
+    """The conversation of a row; "" without one."""
     if value is None:
         return ""
     if type(value) is not str or not value:
@@ -58,7 +58,7 @@ def conversation(value: object) -> str:
 
 
 def store_as(value: object) -> str:
-    """The name under which later rows find the answer's text; "" where it is not stored."""
+    """The name under which later rows find the text of the answer; "" without one."""
     if value is None:
         return ""
     if type(value) is not str or not value.isidentifier():
@@ -67,14 +67,14 @@ def store_as(value: object) -> str:
 
 
 def model(value: object, at: str) -> str | None:
-    """The model as the row names it; None where it names none."""
+    """The model as the row names it; None without one."""
     if value is not None and (type(value) is not str or not value):
         raise UsageError(f'"{at}model" must be a string')
     return value
 
 
 def whole(body: Fields, name: str, at: str) -> int:
-    """A count above 0, or 0 where it is left out."""
+    """A whole number above 0; 0 if the field is missing."""
     value = body.get(name)
     if value is None:
         return 0
@@ -95,7 +95,7 @@ def messages(value: object, at: str) -> None:
 
 
 def texts(value: object, at: str) -> None:
-    """What is embedded or answered: a text, or a list of something."""
+    """The input of embeddings and of the Responses API: a text or a list."""
     if (type(value) is not str and type(value) is not list) or not value:
         raise UsageError(f'"{at}input" must be a text or a list, and not empty')
 
@@ -110,11 +110,11 @@ def contents(value: object, at: str) -> None:
 
 
 def anything(value: object, at: str) -> None:
-    """A body that is the model's own."""
+    """Accepts every body: its format depends on the model."""
 
 
 def within(body: Fields, name: str, at: str) -> tuple[Fields, str]:
-    """The object in the body that has the settings, and where it lies."""
+    """The object in the body that has the settings, and its path."""
     if not name:
         return body, at
     inner = body.get(name)
@@ -124,7 +124,7 @@ def within(body: Fields, name: str, at: str) -> tuple[Fields, str]:
 
 
 def most_output(body: Fields, names: tuple[str, ...], at: str, answers: str = "n") -> float:
-    """The most tokens that may come back: the first of these limits, for each of `n` answers; 0.0: no limit."""
+    """The most output tokens: the first of these limits, times the number of answers; 0.0: no limit."""
     most = 0
     for name in names:
         most = most or whole(body, name, at)

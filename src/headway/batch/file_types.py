@@ -34,7 +34,9 @@ def must_be_an_output(path: Path) -> None:
         raise UsageError(f"--out {path}: {what} not written compressed", hint="take .gz off its name")
     if path.suffix and path.suffix.lower() not in (*ROWS, *TABLES):
         known = f"{ROWS[0]} (rows), {', '.join(TABLES)} (tables)"
-        raise UsageError(f"--out {path}: nothing is written as {path.suffix}", hint=f"these work: {known}")
+        raise UsageError(
+            f"--out {path}: results cannot be written as {path.suffix}", hint=f"use one of: {known}"
+        )
 
 
 def must_be_spreadsheet(path: Path | None) -> None:

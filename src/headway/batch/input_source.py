@@ -30,14 +30,14 @@ _COPY_BYTES: Final = 1 << 20
 
 
 class BatchSource(msgspec.Struct, frozen=True):
-    """An input and its digest. Standard input is kept in a file without a name, because it is read twice."""
+    """An input and its digest. Standard input is copied to a temporary file, because it is read twice."""
 
     name: str
     path: str
     digest: str
     spool: BinaryIO | None = None
     request_options: RequestOptions = RequestOptions()
-    #: The digest of its bytes alone, whatever is asked about them.
+    #: The digest of its bytes alone, without the options.
     content: str = ""
 
     def __enter__(self) -> Self:
@@ -48,7 +48,7 @@ class BatchSource(msgspec.Struct, frozen=True):
             self.spool.close()
 
     def reader(self) -> Reader:
-        """From the beginning."""
+        """A reader from the beginning."""
         if self.spool is not None:
             self.spool.seek(0)
         return Reader(self.path, self.spool)
@@ -60,7 +60,7 @@ class BatchSource(msgspec.Struct, frozen=True):
 
     @property
     def stem(self) -> str:
-        """The file's name without its endings."""
+        """The name of the file without its suffixes."""
         return re.sub(r"\.(jsonl|gz|json|csv|tsv|parquet)", "", self.name)
 
     @property
@@ -69,12 +69,12 @@ class BatchSource(msgspec.Struct, frozen=True):
         return is_table(self.path)
 
     def is_sibling(self, job: Job) -> bool:
-        """Whether a job is of the same rows, asked the same, with another `--limit`."""
+        """Whether a job has the same rows and options, with another `--limit`."""
         request_options = msgspec.structs.replace(self.request_options, limit=job.form.get("limit"))
         return job.digest == request_options.digest(self.content, self.path)
 
     def form(self) -> dict[str, Any]:
-        """What later runs need: the number of rows, the schema of answers, the columns of a Parquet file."""
+        """The data that later runs need: the limit, the schema of answers, the columns of a Parquet file."""
         form: dict[str, Any] = {}
         if self.request_options.limit is not None:
             form["limit"] = self.request_options.limit
@@ -87,10 +87,10 @@ class BatchSource(msgspec.Struct, frozen=True):
         return form
 
     def numbered(self, router: Router) -> Iterator[tuple[int, Row | BadRow]]:
-        """The rows that there are to be, each with the line it begins at."""
+        """The rows up to the limit, each with its first line."""
         request_options = self.request_options
         if is_parquet(self.path):
-            from headway.batch.tables import parquet_input  # It brings pyarrow.
+            from headway.batch.tables import parquet_input  # imports pyarrow
 
             numbered = parquet_input.numbered(self.path, self.name, router, request_options)
         elif self.is_table:
@@ -102,7 +102,7 @@ class BatchSource(msgspec.Struct, frozen=True):
         return islice(numbered, request_options.limit)
 
     def ids(self, config: Config) -> Iterator[str]:
-        """The id of every row that is not bad, in order."""
+        """The id of every good row, in order."""
         return (row.custom_id for _, row in self.numbered(Router(config)) if isinstance(row, Row))
 
     def ingest(
@@ -115,14 +115,14 @@ class BatchSource(msgspec.Struct, frozen=True):
         check: RouteCheck,
         ready: Callable[[], None] = lambda: None,
     ) -> int:
-        """Take every row in; returns how many bad rows were left out."""
+        """Add every row to the store; returns how many bad rows were left out."""
         return RowIntake(sink, config, self, job, options, check).run(ready)
 
 
 def open_batch(
     path: str, stdin: BinaryIO | None = None, request_options: RequestOptions | None = None
 ) -> BatchSource:
-    """Look at the whole input once."""
+    """Open an input, and read it once for its digest."""
     request_options = request_options or RequestOptions()
     must_exist(path)
     request_options.check(path)
@@ -137,15 +137,15 @@ def open_batch(
             content=content,
         )
     assert stdin is not None
-    with ExitStack() as until_it_is_read:
-        spool = until_it_is_read.enter_context(TemporaryFile())
+    with ExitStack() as until_read:
+        spool = until_read.enter_context(TemporaryFile())
         while block := stdin.read(_COPY_BYTES):
             spool.write(block)
         spool.seek(0)
         reader = Reader(path, spool)
         for _ in reader:
             pass
-        until_it_is_read.pop_all()  # From here on it lives as long as the command.
+        until_read.pop_all()  # From now on it lives as long as the command.
     return BatchSource(
         "stdin", path, request_options.digest(reader.digest, path), spool, request_options, reader.digest
     )

@@ -19,20 +19,20 @@ from headway.stores.store import chunks
 if TYPE_CHECKING:
     from headway.batch.input_source import BatchSource
 
-#: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
+#: Rows in one transaction: about 0.1 s, so that the commits of other jobs do not wait.
 CHUNK: Final = 10_000
-#: How the paths end that answer without output tokens.
+#: The end of paths whose answers have no output tokens.
 _EMBEDDED: Final = "/embeddings"
-#: Different mistakes that are shown, and that are counted.
+#: Different mistakes that are shown, and that are remembered.
 MOST_SHOWN: Final = 20
 MOST_REMEMBERED: Final = 1_000
 
-#: Of rows, of a .csv and of a .parquet.
+#: The expected content of a file of rows, of a .csv and of a .parquet.
 _EXPECTED: Final = ("one JSON object a line", "a record a line below its header", "at least one record")
 
 
 class RowIntake:
-    """Reads rows, checks them all, and stores them for as long as none was bad."""
+    """Reads and checks all rows, and stores them until a bad row is found."""
 
     def __init__(
         self,
@@ -53,26 +53,26 @@ class RowIntake:
         self._families = Families(source.request_options.template)
         self._dependencies = RowDependencies()
         self._count = 0
-        #: What is wrong → (the first line that is, how many are).
+        #: A mistake → (the first line with it, the number of lines with it).
         self._bad: dict[str, tuple[int, int]] = {}
         self._bad_count = 0
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
-        """Take all of it in; how many bad rows were left out. `ready` is called when all units are there."""
+        """Store all rows; returns how many bad rows were left out. `ready` is called when all units are stored."""
         try:
-            total = self._take_in()
+            total = self._store_units()
             if self._bad_count and not (self._skip_bad and total):
                 raise self._bad_rows()
             if not total:
                 raise self._empty()
             ready()
-            self._store.add_families(self._job, self._families.found())
+            self._store.add_families(self._job, self._families.all())
             self._store.seal(self._job, total, self._models, self._source.digest)
         except DuplicateId as error:
-            raise self._twice(error.custom_id) from None
+            raise self._duplicate_id(error.custom_id) from None
         return self._bad_count
 
-    def _take_in(self) -> int:
+    def _store_units(self) -> int:
         total = 0
         for chunk in chunks(self._units(self._source.numbered(Router(self._config))), CHUNK):
             self._store.add_units(self._job, total, chunk)
@@ -127,16 +127,16 @@ class RowIntake:
             + (f" (and {count - 1:,} more rows)" if count > 1 else "")
             for message, (line, count) in shown
         ]
-        told = sum(count for _, (_, count) in shown)
-        more = [f"… and {n - told:,} more"] if n > told else []
+        counted = sum(count for _, (_, count) in shown)
+        more = [f"… and {n - counted:,} more"] if n > counted else []
         return InputError(
             f"{self._source.name} has {what}; nothing was sent",
             (*lines, *more),
-            hint="mend them" if self._skip_bad else "mend them, or leave them out with --skip-bad-rows",
+            hint="fix them" if self._skip_bad else "fix them, or leave them out with --skip-bad-rows",
         )
 
-    def _twice(self, custom_id: str) -> UsageError:
-        """Which lines have the same id: worth a second look at the input, since nothing was sent."""
+    def _duplicate_id(self, custom_id: str) -> UsageError:
+        """The error of an id that occurs twice. The input is read again to find the lines."""
         numbered = self._source.numbered(Router(self._config))
         lines = [str(n) for n, row in numbered if isinstance(row, Row) and row.custom_id == custom_id]
         where = " and ".join(lines[:2])

@@ -1,6 +1,6 @@
-"""The kind of job that `headway run` makes of rows: `.jsonl`, `.csv`, `.tsv`, `.parquet`, or standard input.
+"""The kind of job that `headway run` makes from rows: `.jsonl`, `.csv`, `.tsv`, `.parquet`, or standard input.
 
-What reads and writes tables is imported where it is used: commands that only list jobs do without.
+Modules that read and write tables are imported where they are used: commands that only list jobs do not need them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BatchKind(FileJobKind):
     # -- a file into units ------------------------------------------------------------------------------------
 
     def reads(self, path: str) -> bool:
-        """Every file that no other kind reads. What is wrong with its name is told when it is opened."""
+        """Every file that no other kind reads. A wrong name is reported when the file is opened."""
         return True
 
     def open(self, path: str, stdin: BinaryIO | None, flags: Mapping[str, Any]) -> JobSource:
@@ -39,7 +39,7 @@ class BatchKind(FileJobKind):
         return open_batch(path, stdin, request_options_of(flags))
 
     def default_output(self, path: str, flags: Mapping[str, Any]) -> Path:
-        """Beside the input: requests.jsonl → requests.results.jsonl. A sample has a file of its own."""
+        """Beside the input: requests.jsonl → requests.results.jsonl. With --limit, the name contains the limit."""
         sample = "" if flags["limit"] is None else f"first-{flags['limit']}."
         if path == "-":
             return Path(f"{sample}results.jsonl")
@@ -49,14 +49,14 @@ class BatchKind(FileJobKind):
                 f"'{path}' is no file", hint="name a .jsonl, .csv or .parquet file, or - for stdin"
             )
         stem = file.name.removesuffix(".gz")
-        for known in (".jsonl", ".csv", ".tsv", ".parquet"):
-            stem = stem.removesuffix(known)
+        for suffix in (".jsonl", ".csv", ".tsv", ".parquet"):
+            stem = stem.removesuffix(suffix)
         return file.with_name(f"{stem}.{sample}results.jsonl")
 
     # -- while it runs ----------------------------------------------------------------------------------------
 
     def answer_check(self, job: Job) -> AnswerCheck | None:
-        """Holds answers against the job's schema, if it has one."""
+        """Validates answers against the job's schema, if it has one."""
         schema = job.form.get("schema")
         if schema is None:
             return None
@@ -65,13 +65,13 @@ class BatchKind(FileJobKind):
 
         validator = Validator(schema)
 
-        def judged(adapter: Adapter, provider_kind: str) -> Adapter:
+        def checked(adapter: Adapter, provider_kind: str) -> Adapter:
             return SchemaAdapter(adapter, provider_kind, validator)
 
-        return judged
+        return checked
 
     def renderer(self, job: Job) -> Render:
-        """Makes the requests of turns of a conversation, and of rows with `{{name}}` in them."""
+        """Makes the requests of later turns of a conversation, and of rows with `{{name}}` in them."""
         from functools import partial
 
         from headway.batch.conversations import request_of
@@ -81,7 +81,7 @@ class BatchKind(FileJobKind):
     # -- results into a file ----------------------------------------------------------------------------------
 
     def check_output(self, options: OutputOptions) -> None:
-        """A table has one order, and only a spreadsheet has formulas."""
+        """A table is in input order, and only a spreadsheet has formulas."""
         from headway.batch.file_types import is_table, must_be_spreadsheet
 
         if options.order != "input" and is_table(options.path):
@@ -94,8 +94,8 @@ class BatchKind(FileJobKind):
     def claim_output(
         self, options: OutputOptions, job: str, *, store: Store | None = None, make: bool = True
     ) -> None:
-        """Rows name the job that wrote them. For a table the store is needed; without it, a table is claimed when it is
-        written, since one that is the same already needs no owner.
+        """Rows name the job that wrote them. For a table the store is needed; without a store, a table is claimed when it is
+        written. A table with the same content does not need the same owner.
         """
         from headway.batch.file_types import is_table
         from headway.batch.output_file import claim
@@ -105,7 +105,7 @@ class BatchKind(FileJobKind):
         claim(options.path, job, force=options.force, store=store, make=make)
 
     def output(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> JobOutput:
-        """Rows while the job runs, a table at its end."""
+        """Rows are written while the job runs, a table at its end."""
         from headway.batch.tables.table_output import output_for
 
         return output_for(
@@ -119,7 +119,7 @@ class BatchKind(FileJobKind):
         return lines_of(store, job, first, last)
 
     def check_export(self, path: Path) -> None:
-        """Parquet needs an extra."""
+        """Raise if the format needs an extra that is not installed."""
         from headway.batch.file_types import is_table
         from headway.batch.output_file import must_be_writable_table
 
@@ -127,7 +127,7 @@ class BatchKind(FileJobKind):
             must_be_writable_table(path)
 
     def export(self, file: BinaryIO, name: str, store: Store, job: Job, *, safe_cells: bool) -> None:
-        """Rows, or a table where the name asks for one."""
+        """Rows, or a table, by the name of the file."""
         from headway.batch.file_types import is_table
 
         if is_table(name):
@@ -137,18 +137,18 @@ class BatchKind(FileJobKind):
         else:
             file.writelines(self.rows(store, job, 0, job.total - 1))
 
-    # -- words ------------------------------------------------------------------------------------------------
+    # -- texts ------------------------------------------------------------------------------------------------
 
     def input_name(self, job: Job) -> str:
         """The file's name."""
         return "standard input" if job.input == "-" else Path(job.input).name
 
     def origin(self, job: Job) -> str:
-        """Both files."""
+        """The input and the output file."""
         return f"input {job.input}, results {job.out}"
 
     def describe(self, job: Job, unit: UnitReport) -> UnitText:
-        """What was sent, answers that did not fit, and what came back."""
+        """The request, answers that did not fit, and the answer or error."""
         from headway.batch.answer_text import answer_of
 
         result = msgspec.json.decode(unit.result)

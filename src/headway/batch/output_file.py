@@ -1,8 +1,8 @@
-"""A job's output file: written from the store while the job runs, a valid prefix at every moment, whole at the end.
+"""The output file of a job: written from the store while the job runs. It is a valid prefix at every moment, complete at the end.
 
-In input order the file grows as far as units have ended without a gap. In order of completion it grows as they end.
-What could not finish gets its row at the end of the run; the next run cuts those off again before it goes on. Only
-what is committed is ever written.
+In input order, the file grows as far as units have ended without a gap. In order of completion, it grows as units end. Units that
+could not finish get their rows at the end of the run; the next run removes those rows before it continues. Only committed
+results are written.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from headway.stores.write_batch import WriteBatch
 PAGE: Final = 1_000
 _OPEN: Final = frozenset({"pending", "assigned", "running"})
 _BLOCK: Final = 1 << 20
-_LEFT: Final = ("interrupted", "it has not been run yet")
+_NOT_RUN: Final = ("interrupted", "it has not been run yet")
 
-#: What is noted of a job that writes a table: which one.
+#: The event of a job that writes a table; its text is the path.
 WROTE: Final = "wrote"
 
 
 class OutputFile:
-    """One job's file. `advance` and `finish` may run in a thread of their own, one call at a time."""
+    """The output file of one job. `advance` and `finish` may run in another thread, one call at a time."""
 
     def __init__(self, open_store: Callable[[], Store], job: Job, path: Path, order: Order = "input") -> None:
         self._open_store, self._job, self.path, self._order = open_store, job, path, order
@@ -53,13 +53,13 @@ class OutputFile:
         self._written = bytearray()
 
     def look(self) -> None:
-        """How far the records go without a gap before this run changes them; call it before anything is sent."""
+        """Note how many units have ended without a gap, before this run changes that. Call it before anything is sent."""
         self._store = self._open_store()
         first = self._store.first_unended(self._job.id)
         self._keep = self._job.total if first is None else first
 
     def open(self) -> None:
-        """Keep what is right in the file and go on behind it."""
+        """Open the file, keep its valid part, and continue after it."""
         if self._store is None:
             self.look()
         try:
@@ -78,27 +78,27 @@ class OutputFile:
         self._file = file
 
     def _open_by_completion(self) -> None:
-        """Copy the rows that stay; rows of units that run again go."""
+        """Copy the rows that stay valid, without the rows of units that run again."""
         assert self._store is not None
         self._written = bytearray(self._job.total)
-        good = _Good(self._store, self._job)
+        answered = _AnsweredUnits(self._store, self._job)
         with Replacement(self.path) as fresh:
             for index, line in _owned_lines(self.path, self._job.name):
-                if good.has(index) and not self._written[index] and _is_answer(line):
+                if answered.has(index) and not self._written[index] and _is_answer(line):
                     fresh.file.write(line)
                     self._written[index] = 1
             fresh.commit()
         self._file = self.path.open("ab")
-        # What an earlier run committed and did not live to write.
-        self._ended.extend(index for index in good.all() if not self._written[index])
+        # Units that an earlier run committed but did not write before it died.
+        self._ended.extend(index for index in answered.all() if not self._written[index])
 
     def ended(self, indexes: Iterable[int]) -> None:
-        """Units have ended, and that is committed."""
+        """Units have ended, and their ends are committed."""
         if self._order == "completion":
             self._ended.extend(indexes)
 
     def advance(self) -> None:
-        """Write what there is to write."""
+        """Write the rows that can be written now."""
         try:
             if self._order == "completion":
                 self._write_ended()
@@ -109,7 +109,7 @@ class OutputFile:
 
     def _write_prefix(self) -> None:
         assert self._store is not None
-        # Where the longest units go first, most of what has ended may stand behind one that has not: none of that is read.
+        # If the longest units run first, most ended units may come after one that has not ended: those are not read.
         first_open = self._store.first_unended(self._job.id, self._next)
         end = self._store.last_index(self._job.id) + 1 if first_open is None else first_open
         while self._next < end:
@@ -137,7 +137,7 @@ class OutputFile:
             self._file.flush()
 
     def finish(self) -> None:
-        """Make the file whole: a row for every unit, also for those that could not finish."""
+        """Complete the file: a row for every unit, including those that could not finish."""
         self.advance()
         assert self._store is not None
         assert self._file is not None
@@ -157,7 +157,7 @@ class OutputFile:
             raise unwritable(self.path, error) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file and the store."""
         if self._file is not None:
             self._file.close()
         if self._store is not None:
@@ -167,9 +167,9 @@ class OutputFile:
 def claim(
     path: Path, job: str, *, force: bool = False, store: Store | None = None, make: bool = True
 ) -> None:
-    """Make sure that a file is this job's to write. Raises before anything is touched.
+    """Raise unless this job may write the file. Nothing is changed before that.
 
-    A table does not say whose it is, so the `store` is asked. `make` is whether its folder is made.
+    A table does not name its job, so the `store` is searched for its writer. `make`: make the folder of the file.
     """
     table = is_table(path)
     if table:
@@ -211,7 +211,7 @@ def claim(
 
 
 def must_be_writable_table(path: Path) -> None:
-    """Whether a table of this name can be written on this machine."""
+    """Raise if a table of this name cannot be written on this machine."""
     if is_parquet(path):
         from headway.batch.tables.arrow_types import pyarrow
 
@@ -219,24 +219,24 @@ def must_be_writable_table(path: Path) -> None:
 
 
 def note_written(store: Store, job: Job, path: Path) -> None:
-    """For the record: the job writes a table there. It is noted before it is done, so that no crash leaves a table of nobody."""
+    """Record that the job writes this table. Recorded before the writing, so that no crash leaves a table without an owner."""
     batch = WriteBatch(job.id)
     batch.events.append(JobEvent(time.time(), None, WROTE, str(path)))
     store.commit(batch)
 
 
 def _writer_of(path: Path, store: Store | None) -> str | None:
-    """The job that wrote to a file last, as far as the store knows; a job may have written any number of them."""
+    """The job that wrote a file last, according to the store. A job may have written several files."""
     if store is None:
         return None
-    found: list[tuple[float, int, str]] = []
+    writes: list[tuple[float, int, str]] = []
     for job in store.jobs():
         if job.out and job.state != "ingesting" and real_path(Path(job.out)) == path:
             at_utc = inf if job.state in LIVE else job.finished_utc or job.created_utc
-            found.append((at_utc, job.id, job.name))
+            writes.append((at_utc, job.id, job.name))
         written = (event for event in store.events(job.id) if (event.what, event.text) == (WROTE, str(path)))
-        found += ((event.at_utc, job.id, job.name) for event in written)
-    return max(found, default=(0.0, 0, None))[2]
+        writes += ((event.at_utc, job.id, job.name) for event in written)
+    return max(writes, default=(0.0, 0, None))[2]
 
 
 def _must_be_writable(path: Path) -> None:
@@ -244,32 +244,32 @@ def _must_be_writable(path: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-class _Good:
-    """Which units have their answer, asked page by page in ascending order or one by one."""
+class _AnsweredUnits:
+    """The units that have an answer, read from the store once."""
 
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self._job = store, job
-        self._known = bytearray(job.total)
+        self._is_answered = bytearray(job.total)
         after = -1
         while rows := store.results(job.id, after, PAGE):
             for row in rows:
-                self._known[row.index] = row.status in GOOD
+                self._is_answered[row.index] = row.status in GOOD
             after = rows[-1].index
 
     def has(self, index: int) -> bool:
-        return index < len(self._known) and bool(self._known[index])
+        return index < len(self._is_answered) and bool(self._is_answered[index])
 
     def all(self) -> Iterator[int]:
-        return (index for index, good in enumerate(self._known) if good)
+        return (index for index, good in enumerate(self._is_answered) if good)
 
 
 def lines_of(store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:
-    """The rows from one index to another."""
+    """The lines from one index to another."""
     return map(result_line, results_of(store, job, first, last))
 
 
 def results_of(store: Store, job: Job, first: int, last: int) -> Iterator[ResultRow]:
-    """The same before they are lines."""
+    """The result rows from one index to another."""
     why = reasons(store, job)
     while first <= last and (rows := store.results(job.id, first - 1, min(PAGE, last + 1 - first))):
         for row in rows:
@@ -281,7 +281,7 @@ Reasons = dict[tuple[str, str], tuple[str, str]]
 
 
 def reasons(store: Store, job: Job) -> Reasons:
-    """Why units of each route could not finish, as the latest run left it."""
+    """For each route: why the latest run could not finish its units."""
     current = store.job(job.name) or job
     return {
         (route.provider, route.model): unit_error(current.unfinished[str(route.id)])
@@ -300,7 +300,7 @@ def _until_open(rows: Iterable[records.UnitResult]) -> Iterator[records.UnitResu
 def _result(job: str, row: records.UnitResult, why: Reasons | None = None) -> ResultRow:
     code, message = row.code, row.message
     if row.status in _OPEN:
-        code, message = (why or {}).get((row.provider, row.model), _LEFT)
+        code, message = (why or {}).get((row.provider, row.model), _NOT_RUN)
     usage = None
     if row.input_tokens is not None:
         usage = Usage(row.input_tokens, row.output_tokens or 0, row.cached_tokens or 0)
@@ -312,7 +312,7 @@ def _result(job: str, row: records.UnitResult, why: Reasons | None = None) -> Re
 
 
 def _prefix(file: BinaryIO, keep: int, job: str) -> tuple[int, int]:
-    """How many of the first `keep` rows the file has in their place, and where the last of them ends."""
+    """How many of the first `keep` rows are in their place in the file, and where the last of them ends."""
     count = end = 0
     start = f'{{"id":"{job}-'.encode()
     for line in file:
@@ -324,7 +324,7 @@ def _prefix(file: BinaryIO, keep: int, job: str) -> tuple[int, int]:
 
 
 def _owned_lines(path: Path, job: str) -> Iterator[tuple[int, bytes]]:
-    """The whole rows of a file with their index, as far as they are this job's."""
+    """The complete rows of this job in a file, with their indexes."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -343,12 +343,12 @@ _outcome: Final = msgspec.json.Decoder(_Outcome).decode
 
 
 def _is_answer(line: bytes) -> bool:
-    """Whether a row is an answer: one of an earlier run that tells of a failure may have been overtaken."""
+    """Whether a row has an answer. A failure of an earlier run may be out of date."""
     return bytes(_outcome(line).error) == b"null"
 
 
 def unwritable(path: Path, error: OSError) -> HeadwayError:
-    """What is said of a file that cannot be written."""
+    """The error of a file that cannot be written."""
     return HeadwayError(
         f"{path} cannot be written: {(error.strerror or str(error)).lower()}",
         hint="name another file with --out; the results themselves are safe in the store",

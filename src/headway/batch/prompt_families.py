@@ -1,17 +1,17 @@
-"""Which requests ask the same thing of a model: the same template, schema and parameters, with other contents.
+"""Families of requests: the same template, schema and parameters, with different contents.
 
-What a model answers, and how long that is, depends on what it is asked. So everything that is learned of answers is
-learned by family. A family is known by two things:
+The answer of a model and its length depend on the question. So everything that is learned about answers is learned by family.
+A family is identified by two things:
 
-- its *shape*: a hash of where the request goes, its parameters, its system prompt and its schema. `max_tokens` counts
-  by its order of magnitude. What only names a request (`user`, `seed`, `metadata`) does not count.
-- its *words*: the pairs of neighbouring words that most of its texts share. Those that nearly all share are the template,
-  whatever stands between them. Where `--prompt` gives the template itself, that is part of the shape and no words are needed.
+- its *shape*: a hash of the path, the parameters, the system prompt and the schema. `max_tokens` counts by its order of
+  magnitude. Fields that only label a request (`user`, `seed`, `metadata`) do not count.
+- its *words*: the pairs of neighbouring words that most of its texts share. The pairs that nearly all texts share are the
+  template. If `--prompt` gives the template, it is part of the shape, and no words are needed.
 
-Two families of one shape are the same where each one's template is in the other's texts, all of it: one other sentence at the
-end of a long prompt asks for something else. Texts that share nothing have no words: such a family is like no other, since
-nothing tells essays from yes-or-no questions then, unless a schema or a forced tool says what an answer looks like. Only a
-few texts are looked at closely, so that a long file costs no more than a short one.
+Two families of one shape are alike if the whole template of each is in the texts of the other: one different sentence at the end
+of a long prompt asks for something else. Texts that share nothing have no words. Such a family is like no other, since
+nothing distinguishes essays from yes-or-no questions, unless a schema or a forced tool determines the answer. Only a few
+texts of a family are analysed, so that a long file costs no more than a short one.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ import msgspec
 from headway.batch.input_size import has_open_input
 from headway.stores.records import Family
 
-#: Texts of a family that are looked at, and how much of each: its beginning and its end.
+#: Texts of a family that are analysed, and the most characters of each: its beginning and its end.
 SAMPLED: Final = 96
 LONGEST: Final = 8_000
-#: A pair of words that this share of the texts have belongs to the template, and one that this share have may belong to it:
-#: between them is what contents have in common by chance ("of the"), now a little more and now a little less of it.
+#: The share of texts that must have a pair of words for it to belong to the template (FIXED), or for it to belong perhaps (SHARED).
+#: Between the two are pairs that contents share by chance ("of the"), sometimes more often and sometimes less.
 FIXED: Final = 0.9
 SHARED: Final = 0.75
-#: Pairs that are kept of a family: those with the smallest hashes, so that two families keep the same ones. A text that is
-#: looked at has hardly more.
+#: Pairs that are kept for a family: those with the smallest hashes, so that two families keep the same ones. An analysed text
+#: rarely has more.
 KEPT: Final = 1_024
-#: Families are one only if their words overlap by this share: a file of two templates has hardly any.
+#: Two families are alike only if their words overlap by this share. In a file with two templates, texts share few words.
 ALIKE: Final = 0.6
-#: With a schema so many pairs must be missing on either side for a template to be another one: long documents share words, too.
-OTHERWISE: Final = 3
+#: With a schema, templates differ if this many pairs are missing on each side: long documents also share words.
+DIFFERENT: Final = 3
 #: Fewer texts than this share words by chance.
 FEW: Final = 8
-#: Shapes that are told apart within a route: more of them are one a row.
+#: Shapes that are distinguished within a route. With more, nearly every row has its own shape.
 MOST: Final = 64
-#: A system prompt this long says what is asked; a shorter one ("You are a helpful assistant.") may go with anything.
-TELLING: Final = 200
+#: A system prompt this long says what is asked. A shorter one ("You are a helpful assistant.") may go with any question.
+LONG_PROMPT: Final = 200
 
-#: What names a request and does not change its answer.
-_NAMES: Final = frozenset(
+#: Fields that label a request and do not change its answer.
+_LABELS: Final = frozenset(
     ("model", "user", "metadata", "seed", "stream", "stream_options", "store", "service_tier", "safety_identifier",
      "prompt_cache_key")
 )  # fmt: skip
 _SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
-_INSTRUCTING: Final = frozenset(("system", "developer"))
-#: What may stand in a schema without saying anything about the answer.
+_SYSTEM_ROLES: Final = frozenset(("system", "developer"))
+#: Keywords of a schema that say nothing about the answer.
 _SAYS_NOTHING: Final = frozenset(
     ("$schema", "$id", "$comment", "type", "title", "description", "additionalProperties")
 )
@@ -69,7 +69,7 @@ _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
 class FamilyTraits(msgspec.Struct, frozen=True, gc=False):
-    """What of a request tells its family: its shape, whether that alone tells it, and the text that may tell the rest."""
+    """The traits of a request that determine its family: its shape, whether the shape is enough (`firm`), and its text."""
 
     shape: int = 0
     firm: bool = True
@@ -77,7 +77,7 @@ class FamilyTraits(msgspec.Struct, frozen=True, gc=False):
     open_input: bool = False
 
 
-#: Of what is no request to a model: a function's payload.
+#: For the payload of a function, which is not a request to a model.
 NO_TRAITS: Final = FamilyTraits()
 _shapes: dict[bytes, int] = {}
 
@@ -85,11 +85,11 @@ _shapes: dict[bytes, int] = {}
 def traits_of(
     path: str, body: Mapping[str, Any], limits: Sequence[str], most: float, *, templated: bool
 ) -> FamilyTraits:
-    """What tells the family of a request. `limits` are the names of its limit on the answer, and `most` is that limit.
+    """The traits of a request. `limits` are the names of its output limit, and `most` is that limit.
 
-    `templated`: a template that is known made its texts, so they do not count.
+    `templated`: its texts were made from a known template, so they do not count.
     """
-    settings = {name: _without(value, limits) for name, value in body.items() if name not in _NAMES}
+    settings = {name: _without(value, limits) for name, value in body.items() if name not in _LABELS}
     for name in limits:
         settings.pop(name, None)
     contents = next(
@@ -99,12 +99,12 @@ def traits_of(
     if templated:
         settings = {name: value for name, value in settings.items() if name not in _SYSTEM}
         instructions = text = ""
-    told_of = [path, settings, roles, instructions, int(most).bit_length()]
+    identity = [path, settings, roles, instructions, int(most).bit_length()]
     open_input = has_open_input(body)
-    shape = _shape(_encode([*told_of, "open input"] if open_input else told_of))
-    told = instructions or next((_text(settings[name]) for name in _SYSTEM if name in settings), "")
-    if len(told) >= TELLING:
-        text = f"{told}\n{text}"
+    shape = _shape(_encode([*identity, "open input"] if open_input else identity))
+    system = instructions or next((_text(settings[name]) for name in _SYSTEM if name in settings), "")
+    if len(system) >= LONG_PROMPT:
+        text = f"{system}\n{text}"
     firm = templated or _has_schema(settings) or _forces_tool(settings)
     return FamilyTraits(shape, firm, text, open_input)
 
@@ -122,7 +122,7 @@ def _has_schema(settings: Mapping[str, Any]) -> bool:
 
 
 def _forces_tool(settings: Mapping[str, Any]) -> bool:
-    """Whether the answer must be a call of one certain tool."""
+    """Whether the answer must be a call of one specific tool."""
     config = _inner(settings, "toolConfig")
     tools, choice = (
         config.get("tools", settings.get("tools")),
@@ -140,7 +140,7 @@ def _forces_tool(settings: Mapping[str, Any]) -> bool:
 
 
 def _inner(value: Any, *names: str) -> Mapping[str, Any]:
-    """The object that lies there; an empty one where there is none."""
+    """The object at this path; an empty one if there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
@@ -156,14 +156,14 @@ def _shape(encoded: bytes) -> int:
 
 
 def _without(value: Any, limits: Sequence[str]) -> Any:
-    """Settings that stand in an object of their own, without the limit."""
+    """Nested settings without the output limit."""
     if limits and type(value) is dict and any(name in value for name in limits):
         return {name: one for name, one in value.items() if name not in limits}
     return value
 
 
 def _parts(contents: object) -> tuple[list[str], str, str]:
-    """The roles that occur, what instructs, and the last text of the conversation."""
+    """The roles that occur, the system prompt, and the last text of the user."""
     if type(contents) is not list:
         return [], "", contents if type(contents) is str else ""
     roles: set[str] = set()
@@ -173,16 +173,16 @@ def _parts(contents: object) -> tuple[list[str], str, str]:
             continue
         role = str(message.get("role", "user"))
         roles.add(role)
-        said = _text(message.get("content") or message.get("parts"))
-        if role in _INSTRUCTING:
-            instructions += said
-        elif role == "user" and said:
-            text = said
+        content = _text(message.get("content") or message.get("parts"))
+        if role in _SYSTEM_ROLES:
+            instructions += content
+        elif role == "user" and content:
+            text = content
     return sorted(roles), instructions, text
 
 
 def _text(content: object) -> str:
-    """Every text of a message's content."""
+    """All texts of a message's content."""
     if type(content) is str:
         return content
     if type(content) is dict:
@@ -193,16 +193,16 @@ def _text(content: object) -> str:
 
 
 class Families:
-    """The families of one input, as its rows come by. `template` is what `--prompt` and `--system` say."""
+    """Finds the families of one input while its rows are read. `template` is that of `--prompt` and `--system`."""
 
     def __init__(self, template: str = "") -> None:
         self._template = crc32(template.encode()) if template else 0
         self._numbers: dict[tuple[int, int], int] = {}
-        self._made: dict[tuple[int, int], _Sample] = {}
+        self._samples: dict[tuple[int, int], _Sample] = {}
         self._count: Counter[int] = Counter()
 
     def number(self, route: int, traits: FamilyTraits) -> int:
-        """The number of a request's family within its route, from 1 on; 0: there are too many."""
+        """The number of a request's family within its route, from 1 on; 0 if there are too many families."""
         shape = traits.shape ^ self._template
         number = self._numbers.get((route, shape))
         if number is None:
@@ -210,31 +210,31 @@ class Families:
                 return 0
             self._count[route] += 1
             number = self._numbers[route, shape] = self._count[route]
-            self._made[route, number] = _Sample(shape, traits)
-        self._made[route, number].add(traits.text)
+            self._samples[route, number] = _Sample(shape, traits)
+        self._samples[route, number].add(traits.text)
         return number
 
-    def found(self) -> list[Family]:
-        """All of them."""
-        return [sample.family(*place) for place, sample in self._made.items()]
+    def all(self) -> list[Family]:
+        """All families."""
+        return [sample.family(*key) for key, sample in self._samples.items()]
 
 
 class _Sample:
-    """Some texts of a family, a fair choice of all that came by."""
+    """A random sample of the texts of a family (reservoir sampling)."""
 
-    __slots__ = ("_chance", "_firm", "_open_input", "_rows", "_shape", "_texts")
+    __slots__ = ("_firm", "_open_input", "_random", "_rows", "_shape", "_texts")
 
     def __init__(self, shape: int, first: FamilyTraits) -> None:
         self._shape, self._firm, self._open_input = shape, first.firm, first.open_input
         self._rows = 0
         self._texts: list[str] = []
-        self._chance = Random(0).random
+        self._random = Random(0).random
 
     def add(self, text: str) -> None:
         place = self._rows
         self._rows += 1
         if place >= SAMPLED:
-            place = int(self._chance() * self._rows)
+            place = int(self._random() * self._rows)
         if place < SAMPLED:
             if len(text) > LONGEST:
                 text = f"{text[: LONGEST // 2]} {text[-LONGEST // 2 :]}"
@@ -246,14 +246,14 @@ class _Sample:
 
 
 def words_of(texts: Sequence[str]) -> tuple[int, ...]:
-    """The hashes of the word pairs that many of these texts share: odd ones belong to the template, even ones may."""
+    """The hashes of the word pairs that many of these texts share. Odd hashes belong to the template, even ones perhaps."""
     counts = Counter(pair for text in texts for pair in _pairs(text))
     shared, fixed = (max(1.0, share * len(texts)) for share in (SHARED, FIXED))
     return tuple(sorted(pair | (count >= fixed) for pair, count in counts.items() if count >= shared)[:KEPT])
 
 
 def _pairs(text: str) -> set[int]:
-    """Neighbouring words, with the beginning and the end of the text; numbers are all alike."""
+    """The hashes of neighbouring words, with the beginning and the end of the text. All numbers count as equal."""
     if not text:
         return set()
     words = ["", *_NUMBER.sub("#", text.lower()).split(), ""]
@@ -261,37 +261,37 @@ def _pairs(text: str) -> set[int]:
 
 
 def alike(one: Family, other: Family) -> bool:
-    """Whether answers to one tell what answers to the other will be like."""
+    """Whether the answers of one family predict the answers of the other."""
     if one.shape != other.shape:
         return False
     cut = min([family.words[-1] for family in (one, other) if len(family.words) == KEPT], default=1 << 32)
     ours, theirs = _Words(one, cut), _Words(other, cut)
     missing, added = ours.template - theirs.all, theirs.template - ours.all
     if one.firm and other.firm:
-        return ours.few or theirs.few or min(len(missing), len(added)) < OTHERWISE
+        return ours.few or theirs.few or min(len(missing), len(added)) < DIFFERENT
     if ours.few and theirs.few:
         both = ours.template | theirs.template
         return bool(both) and len(ours.template & theirs.template) >= ALIKE * len(both)
     if not ours.few and not theirs.few and len(ours.all & theirs.all) < ALIKE * len(ours.all | theirs.all):
         return False
-    # A few texts share more than the template, so only what many share must be in them.
+    # A few texts share more than the template, so only the template of many texts must be in them.
     return all(
-        words.few or (words.template and not gone) for words, gone in ((ours, missing), (theirs, added))
+        words.few or (words.template and not absent) for words, absent in ((ours, missing), (theirs, added))
     )
 
 
 def has_template(family: Family) -> bool:
-    """Whether its texts tell what is asked: there are enough of them, and nearly all share something."""
+    """Whether its texts show what is asked: there are enough of them, and nearly all share some words."""
     return family.rows >= FEW and any(word & 1 for word in family.words)
 
 
 class _Words:
-    """The words of a family up to a hash: those of its template, and all."""
+    """The words of a family up to a hash: those of the template, and all of them."""
 
     __slots__ = ("all", "few", "template")
 
     def __init__(self, family: Family, cut: int) -> None:
-        known = [word for word in family.words if word <= cut | 1]
-        self.all = {word | 1 for word in known}
-        self.template = {word for word in known if word & 1}
+        words = [word for word in family.words if word <= cut | 1]
+        self.all = {word | 1 for word in words}
+        self.template = {word for word in words if word & 1}
         self.few = family.rows < FEW

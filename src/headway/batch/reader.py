@@ -1,8 +1,7 @@
-"""A file of lines → (line number, bytes), in bounded memory, with the digest of everything that was read.
+"""Reads a file of lines as (line number, bytes), in bounded memory, and computes the digest of its content.
 
-Owns files, compression and line ends; knows nothing of what a line says. Compression is told by the first bytes,
-so that standard input may be compressed too, and the digest is that of the decompressed bytes: a file and its .gz
-are the same job.
+Owns files, compression and line ends; does not parse lines. Compression is recognised by the first bytes, so that standard
+input may be compressed, too. The digest is that of the decompressed bytes: a file and its .gz are the same job.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from typing import BinaryIO, Final, cast
 from headway.errors import ConfigError, HeadwayError, UsageError
 
 STDIN: Final = "-"
-#: The longest line that is read; a longer one is a bad row.
+#: The longest line that is read. A longer line is a bad row.
 LONGEST_LINE: Final = 100_000_000
-#: How much is read at once: some thousand short rows, and far below a cache's size.
+#: Bytes that are read at once: some thousand short rows, and much less than a CPU cache.
 CHUNK: Final = 1 << 18
 DIGEST_BYTES: Final = 32
 
@@ -33,7 +32,7 @@ _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Reader:
-    """Reads one input once. `digest` and `lines` speak of what has been read so far: of all of it at the end."""
+    """Reads one input once. `digest` and `lines` are those of the part read so far."""
 
     def __init__(self, path: str | Path, stdin: BinaryIO | None = None) -> None:
         self.path = str(path)
@@ -44,22 +43,22 @@ class Reader:
 
     @property
     def digest(self) -> str:
-        """Of the decompressed bytes, in hex."""
+        """The digest of the decompressed bytes, in hex."""
         return self._hash.hexdigest()
 
     def __iter__(self) -> Iterator[tuple[int, bytes | None]]:
-        """Every line that is not blank, without its end; None where it is too long to be read."""
-        held: list[bytes] = []
+        """Every line that is not blank, without its line end; None for a line that is too long."""
+        pieces: list[bytes] = []
         length = 0
         for chunk in self._chunks():
             first, *lines = chunk.split(b"\n")
             length += len(first)
-            # Of a line that is too long only the length is kept.
-            held = [*held, first] if length <= LONGEST_LINE else []
+            # Of a line that is too long, only the length is kept.
+            pieces = [*pieces, first] if length <= LONGEST_LINE else []
             if not lines:
                 continue
             last = lines.pop()
-            yield from self._line(held, length)
+            yield from self._line(pieces, length)
             number = self.lines
             for line in lines:
                 number += 1
@@ -68,12 +67,12 @@ class Reader:
                     self.lines = number
                     yield number, line
             self.lines = number
-            held, length = [last], len(last)
+            pieces, length = [last], len(last)
         if length:
-            yield from self._line(held, length)
+            yield from self._line(pieces, length)
 
     def _line(self, pieces: list[bytes], length: int) -> Iterator[tuple[int, bytes | None]]:
-        """A line that came in pieces."""
+        """A line from its pieces."""
         self.lines += 1
         if length > LONGEST_LINE:
             yield self.lines, None
@@ -81,25 +80,25 @@ class Reader:
             yield self.lines, line
 
     def raw_lines(self) -> Iterator[bytes]:
-        """Every line as it is, its end included, for a format in which lines are no rows."""
-        held: list[bytes] = []
+        """Every line unchanged, including its line end, for formats in which a line is not a row."""
+        pieces: list[bytes] = []
         length = 0
         for chunk in self._chunks():
             for piece in _split(chunk):
-                held.append(piece)
+                pieces.append(piece)
                 length += len(piece)
                 if length > LONGEST_LINE:
                     raise ConfigError(f"{self.name}:{self.lines + 1}: longer than {LONGEST_LINE / 1e6:g} MB")
                 if piece.endswith(b"\n"):
                     self.lines += 1
-                    yield b"".join(held)
-                    held, length = [], 0
-        if held:
+                    yield b"".join(pieces)
+                    pieces, length = [], 0
+        if pieces:
             self.lines += 1
-            yield b"".join(held)
+            yield b"".join(pieces)
 
     def _chunks(self) -> Iterator[bytes]:
-        """The decompressed bytes, hashed; the mark that some editors put in front is hashed and left out."""
+        """The decompressed bytes, hashed. A byte order mark is hashed and left out."""
         with _opened(self.path, self._stdin) as file:
             start = True
             while chunk := self._read(file):
@@ -121,13 +120,13 @@ class Reader:
 
 
 def _split(chunk: bytes) -> list[bytes]:
-    """Behind every line feed."""
+    """Split after every line feed."""
     *lines, last = chunk.split(b"\n")
     return [line + b"\n" for line in lines] + ([last] if last else [])
 
 
 def digest_of(path: str | Path) -> str:
-    """The digest that a `Reader` of this file ends with, without looking at its lines."""
+    """The digest of a file, the same as that of a `Reader`, without splitting lines."""
     if str(path) == STDIN:
         raise UsageError("standard input can be read only once", hint="write it to a file first")
     digest = blake2b(digest_size=DIGEST_BYTES)
@@ -143,7 +142,7 @@ def digest_of(path: str | Path) -> str:
 
 
 def must_exist(path: str) -> None:
-    """Said before anything else about a file that is not there."""
+    """Raise if the file does not exist, before any other error."""
     if path != STDIN and not os.path.lexists(path):
         raise UsageError(f"{path}: no such file", hint=_nearest(path))
 
@@ -167,7 +166,7 @@ def _opened(path: str, stdin: BinaryIO | None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _peekable(stream: BinaryIO) -> Iterator[io.BufferedReader]:
-    """A stream whose first bytes can be looked at; a buffer put around one lets go of it in the end."""
+    """A stream whose first bytes can be peeked at. A buffer around the stream is detached at the end."""
     if isinstance(stream, io.BufferedReader):
         yield stream
         return
@@ -204,8 +203,8 @@ def _unreadable(name: str, error: OSError) -> HeadwayError:
 
 
 def _nearest(path: str) -> str:
-    """What may have been meant by a name that is not there."""
-    import difflib  # only a typing error pays for it
+    """A hint for a file that does not exist."""
+    import difflib  # imported only for an error
 
     folder, name = os.path.split(path)
     try:

@@ -1,8 +1,8 @@
-"""A conversation and its settings as short rows have them → the body that each API wants.
+"""Converts the messages and settings of short rows to the request bodies of Gemini and Bedrock.
 
-OpenAI's chat completions and Anthropic's messages take short rows nearly as they are (`rows` sees to it). Gemini and
-Bedrock have words of their own for the same things: texts are parts, settings stand in an object of theirs. What is not
-known here goes into the body as it is. A message that has no form there is an error that names it.
+OpenAI's chat completions and Anthropic's messages take short rows nearly unchanged (see `rows`). Gemini and Bedrock have other
+names: texts are parts, and settings are in an object of their own. Unknown settings go into the body unchanged. A message
+that cannot be converted is an error that names it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from headway.batch import field_checks
 from headway.errors import UsageError
 
-#: A short row's settings and what they are called in Gemini's `generationConfig`.
+#: Settings of short rows → their names in Gemini's `generationConfig`.
 _GENERATION: Final = {
     "max_tokens": "maxOutputTokens",
     "max_completion_tokens": "maxOutputTokens",
@@ -34,7 +34,7 @@ _INFERENCE: Final = {
     "top_p": "topP",
     "stop": "stopSequences",
 }
-_INSTRUCTING: Final = ("system", "developer")
+_SYSTEM_ROLES: Final = ("system", "developer")
 _IMAGE_FORMATS: Final = ("png", "jpeg", "gif", "webp")
 
 Row = dict[str, Any]
@@ -43,7 +43,7 @@ Part = dict[str, Any]
 
 def for_gemini(messages: list[Any], row: Row) -> Row:
     """The body of generateContent."""
-    instruction, turns = _parted(messages, row, "Gemini", _gemini_part)
+    instruction, turns = _split_messages(messages, row, "Gemini", _gemini_part)
     contents = [{"role": "model" if role == "assistant" else "user", "parts": parts} for role, parts in turns]
     config = _settings(row, _GENERATION, "generationConfig") | _schema(row)
     body: Row = {"contents": contents}
@@ -56,7 +56,7 @@ def for_gemini(messages: list[Any], row: Row) -> Row:
 
 def for_converse(messages: list[Any], row: Row) -> Row:
     """The body of Converse."""
-    instruction, turns = _parted(messages, row, "Bedrock", _converse_part)
+    instruction, turns = _split_messages(messages, row, "Bedrock", _converse_part)
     config = _settings(row, _INFERENCE, "inferenceConfig")
     body: Row = {"messages": [{"role": role, "content": parts} for role, parts in turns]}
     if instruction:
@@ -66,10 +66,10 @@ def for_converse(messages: list[Any], row: Row) -> Row:
     return body | row
 
 
-def _parted(
+def _split_messages(
     messages: list[Any], row: Row, whose: str, part_of: Any
 ) -> tuple[list[Part], list[tuple[str, list[Part]]]]:
-    """The system prompt's parts, and every turn with its role and parts."""
+    """The parts of the system prompt, and every turn with its role and parts."""
     system = row.pop("system", None)
     if system is not None and type(system) is not str:
         raise UsageError('"system" must be a text')
@@ -77,13 +77,13 @@ def _parted(
     turns = []
     for place, message in enumerate(messages):
         role, at = message["role"], f"messages[{place}]"
-        if role not in ("user", "assistant", *_INSTRUCTING) or "tool_calls" in message:
+        if role not in ("user", "assistant", *_SYSTEM_ROLES) or "tool_calls" in message:
             what = f'"{role}"' if "tool_calls" not in message else "a message with tool calls"
             raise UsageError(
-                f'"{at}": {what} has no form of {whose}\'s here: write a Batch row with its own body'
+                f'"{at}": {what} cannot be converted for {whose}: write a Batch row with its own body'
             )
         parts = [part_of(part, f"{at}.content") for part in _content(message.get("content"), at)]
-        if role in _INSTRUCTING:
+        if role in _SYSTEM_ROLES:
             instruction += parts
         else:
             turns.append((role, parts))
@@ -101,7 +101,7 @@ def _content(content: object, at: str) -> list[Any]:
 
 
 def _gemini_part(part: object, at: str) -> Part:
-    """A text, or an image that comes along."""
+    """A text, or an image as data."""
     if isinstance(part, dict):
         if part.get("type", "text") == "text" and type(part.get("text")) is str:
             return {"text": part["text"]}
@@ -125,9 +125,9 @@ _UNKNOWN_PART: Final = '"{at}" may have texts and images with a data: address; f
 
 
 def _image(part: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The type and the base64 data of an image in OpenAI's form, where it has them with it."""
-    told = part.get("image_url")
-    address = told.get("url") if isinstance(told, dict) else told
+    """The type and the base64 data of an image in OpenAI's format; None if the part has no data."""
+    image_url = part.get("image_url")
+    address = image_url.get("url") if isinstance(image_url, dict) else image_url
     if not isinstance(address, str) or not address.startswith("data:"):
         return None
     head, mark, data = address.removeprefix("data:").partition(";base64,")
@@ -135,7 +135,7 @@ def _image(part: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _settings(row: Row, names: Mapping[str, str], within: str) -> Row:
-    """A row's settings in the API's words. What the row already has in those words has the last word."""
+    """The settings of a row under the API's names. Settings that the row has under those names take precedence."""
     own = row.pop(within, None)
     if own is not None and type(own) is not dict:
         raise UsageError(f'"{within}" must be an object')
@@ -150,11 +150,11 @@ def _settings(row: Row, names: Mapping[str, str], within: str) -> Row:
 
 
 def _schema(row: Row) -> Row:
-    """OpenAI's way to ask for JSON, as Gemini has it."""
-    told = row.pop("response_format", None)
-    if told is None:
+    """OpenAI's `response_format` as settings of Gemini."""
+    response_format = row.pop("response_format", None)
+    if response_format is None:
         return {}
-    match told:
+    match response_format:
         case {"type": "json_object"}:
             return {"responseMimeType": "application/json"}
         case {"type": "json_schema", "json_schema": {"schema": dict(schema)}}:

@@ -1,7 +1,7 @@
-"""One unit's end → one line of the output file, and whose output a file is.
+"""The result of one unit → one line of the output file; and the job to which an output file belongs.
 
-An OpenAI Batch result row with one more key, `headway`. The body goes in as it was stored: it must be JSON, and is
-only rewritten where it spans lines (OpenAI indents its answers).
+A line is an OpenAI Batch result row with one more key, `headway`. The stored body is JSON, and is inserted unchanged, except that
+a body of several lines is put on one line (OpenAI indents its answers).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from msgspec import UNSET, Raw, UnsetType
 
 from headway.core.model import Usage
 
-#: Costs are sums of floats: below a millionth of a cent they say nothing.
+#: Costs are sums of floats: digits below a millionth of a cent are noise.
 COST_DIGITS: Final = 10
 
 
 class ResultRow(msgspec.Struct, frozen=True, gc=False):
-    """How a unit ended. With an `error_code` it failed, and there is no response whatever else is set.
+    """The result of a unit. With an `error_code` it failed, and the row has no response.
 
-    `body` is the answer's JSON, `metadata` the row's own; `started_utc` and `finished_utc` are seconds since 1970.
+    `body` is the JSON of the answer, `metadata` that of the input row. `started_utc` and `finished_utc` are seconds since 1970.
     """
 
     job: str
@@ -85,7 +85,7 @@ class _Place(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False):
-    """As much of a line as tells whose it is."""
+    """The part of a line that says to which job it belongs."""
 
     id: str
     headway: _Place
@@ -94,14 +94,14 @@ class _Head(msgspec.Struct, frozen=True, gc=False):
 _encode: Final = msgspec.json.Encoder().encode
 _head: Final = msgspec.json.Decoder(_Head).decode
 _NULL: Final = Raw(b"null")
-#: As numbers: looking for one is four times as quick as looking for a piece of text. Many readers end a line at either.
+#: As numbers: searching for a number is four times as fast as searching for bytes. Many readers end a line at either.
 _LINE_FEED: Final = ord("\n")
 _RETURN: Final = ord("\r")
 _THOUSANDTHS: Final = tuple(f".{thousandths:03d}Z" for thousandths in range(1000))
 
 
 def result_line(result: ResultRow) -> bytes:
-    """The line of one unit, with its end."""
+    """The line of one unit, including its line end."""
     index, usage, cost, metadata = result.index, result.usage, result.cost_usd, result.metadata
     response = error = None
     if result.error_code is None:
@@ -129,7 +129,7 @@ def result_line(result: ResultRow) -> bytes:
 
 
 def owner_of(first_line: bytes) -> str | None:
-    """The job whose output begins with this line; None where it is no output of Headway's."""
+    """The job whose output begins with this line; None if it is not an output of Headway."""
     try:
         head = _head(first_line)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -148,7 +148,7 @@ def instant(seconds: float | None) -> str | None:
 
 @lru_cache(1024)
 def _second(seconds: int) -> str:
-    """Units end many to the second, and writing a date costs more than the rest of the line."""
+    """The date and time of a second. Cached: many units end in one second, and formatting costs more than the rest of the line."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

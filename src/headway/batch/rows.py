@@ -1,9 +1,8 @@
 """One line of a batch → one `Row` that is ready to be sent, or a `BadRow` that says what is wrong.
 
-Owns the two forms of input and how a short row becomes a request. A line is decoded once, into plain objects, and
-the body encoded once: compact, with its keys in the order they came in and every field that is not Headway's own.
-That costs less than typed records with raw fields, which would pass a body's spaces on and still have to look into
-its messages for their length.
+Owns the two formats of rows, and how a short row becomes a request. A line is decoded once, into plain objects, and the body is
+encoded once: compact, with its keys in their order, and with every field that is not for Headway. This costs less than
+typed records with raw fields, which would keep spaces and still need a second pass over the messages for their length.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from headway.config.routing import Router, Target
 from headway.errors import UsageError
 from headway.providers.dialects.structured_output import SchemaRequests, schema_dialect
 
-#: Anthropic demands a limit; this is what every model of theirs allows.
+#: Anthropic requires a limit; all its models allow this one.
 ANTHROPIC_MAX_TOKENS: Final = 4096
 
 CHAT: Final = "/v1/chat/completions"
 RESPONSES: Final = "/v1/responses"
 EMBEDDINGS: Final = "/v1/embeddings"
 MESSAGES: Final = "/v1/messages"
-#: Where the model is in the path.
+#: APIs with the model in the path.
 GENERATE: Final = "/v1beta/models/{model}:generateContent"
 CONVERSE: Final = "/model/{model}/converse"
 INVOKE: Final = "/model/{model}/invoke"
@@ -44,9 +43,9 @@ _BATCH_KEYS: Final = frozenset(
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """One request. `body` is exactly what will be sent to `path`; `raw_model` the model as the line named it.
+    """One request. `body` is sent unchanged to `path`. `raw_model` is the model as the line names it.
 
-    `max_tokens` is the most that may come back, all answers together, and 0.0 where nothing limits it.
+    `max_tokens` is the limit of all answers together; 0.0 without a limit.
     """
 
     custom_id: str
@@ -61,27 +60,27 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     metadata: bytes | None
     raw_model: str
     traits: FamilyTraits = NO_TRAITS
-    #: The conversation that it is a turn of, and the name that its answer is stored under; "": none.
+    #: Its conversation, and the name under which its answer is stored; "": none.
     conversation: str = ""
     store_as: str = ""
 
 
 class BadRow(msgspec.Struct, frozen=True, gc=False):
-    """A line that is no request, and why."""
+    """A line that is not a valid request, and why."""
 
     line: int
     message: str
 
     def at(self, name: str) -> str:
-        """As it is reported: `requests.jsonl:17: "max_tokens" must be a whole number above 0`."""
+        """The message with its place: `requests.jsonl:17: "max_tokens" must be a whole number above 0`."""
         return f"{name}:{self.line}: {self.message}"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where requests go, what their input is called and how long it is. `url` is how rows and people call it.
+    """An API endpoint: the check, the name and the length of its input. `url` is the address that rows use.
 
-    `within` is the object in the body that has the settings; "" where they stand in the body itself. `key` is "" where
-    a body is the model's own.
+    `within` is the object in the body that has the settings; "" if they are in the body itself. `key` is "" if the format of the
+    body depends on the model.
     """
 
     url: str
@@ -89,25 +88,25 @@ class Endpoint(msgspec.Struct, frozen=True):
     key: str
     chars: Callable[[Mapping[str, Any]], int]
     limits: tuple[str, ...] = ()
-    #: The path that is asked, with the model in it where it belongs there; "": as `url`.
+    #: The path of requests, which may contain the model; "": the same as `url`.
     path: str = ""
     within: str = ""
-    #: How many answers there are to be.
+    #: The name of the setting for the number of answers.
     answers: str = "n"
 
     @property
     def model_in_path(self) -> bool:
-        """Whether the body has no model."""
+        """Whether the path has the model, and the body has none."""
         return "{model}" in self.url
 
     def path_for(self, model: str) -> str:
-        """Where a model is asked."""
+        """The path of requests to a model."""
         path = self.path or self.url
         return path.replace("{model}", quote(model, safe="")) if "{model}" in path else path
 
 
 def _of_openai(where: str = "") -> tuple[Endpoint, ...]:
-    """OpenAI's endpoints; `where` their models are, if they have places of their own."""
+    """OpenAI's endpoints. `where` is the path of a model, if models have paths of their own."""
     below = [f"{where}{url.removeprefix('/v1')}" if where else "" for url in (CHAT, EMBEDDINGS)]
     limits = ("max_completion_tokens", "max_tokens")
     return (
@@ -117,7 +116,7 @@ def _of_openai(where: str = "") -> tuple[Endpoint, ...]:
     )
 
 
-#: Every endpoint by kind; the first is what short rows ask.
+#: The endpoints of each provider kind. Short rows use the first one.
 _ENDPOINTS: Final[dict[str, tuple[Endpoint, ...]]] = {
     "openai": _of_openai(),
     "azure": _of_openai("/deployments/{model}"),
@@ -147,7 +146,7 @@ _ENDPOINTS: Final[dict[str, tuple[Endpoint, ...]]] = {
         Endpoint(INVOKE, field_checks.anything, "", input_size.of_json, ("max_tokens", "max_gen_len")),
     ),
 }
-#: Each may be written without its version.
+#: A URL may be written without its version.
 _BY_URL: Final = {
     kind: {url: e for e in endpoints for url in (e.url, e.url.removeprefix("/v1beta").removeprefix("/v1"))}
     for kind, endpoints in _ENDPOINTS.items()
@@ -158,31 +157,31 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def read(path: str | Path, config: Config, stdin: BinaryIO | None = None) -> Iterator[Row | BadRow]:
-    """Every row of a file, in order, the bad ones among them."""
+    """Every row of a file, in order, including bad ones."""
     return rows_of(Reader(path, stdin), Router(config))
 
 
 def rows_of(reader: Reader, router: Router) -> Iterator[Row | BadRow]:
-    """The same from a reader that the caller keeps, for its digest."""
+    """The same from a reader of the caller, who needs its digest."""
     return (row for _, row in numbered(reader, router))
 
 
 def numbered(
     reader: Reader, router: Router, request_options: RequestOptions | None = None
 ) -> Iterator[tuple[int, Row | BadRow]]:
-    """Every row with its line. A request_options gives short rows what they lack, and its schema to all."""
-    asking = None if request_options is None else request_options.schema_requests()
+    """Every row with its line number. The options add missing fields to short rows, and the schema to all rows."""
+    schema_requests = None if request_options is None else request_options.schema_requests()
     for number, line in reader:
         if line is None:
             yield number, BadRow(number, f"longer than {LONGEST_LINE / 1e6:g} MB")
         else:
-            yield number, parse(number, line, router, request_options, asking)
+            yield number, parse(number, line, router, request_options, schema_requests)
 
 
 def _worker(
     row: dict[str, Any], router: Router, request_options: RequestOptions | None = None
 ) -> Target | None:
-    """The function that a row is for, if it is for one. A request of OpenAI's Batch API never is."""
+    """The Python function that gets this row, if any. A row of OpenAI's Batch API never goes to a function."""
     if "body" in row and "url" in row:
         return None
     if request_options is not None and request_options.model is not None and row.get("model") is None:
@@ -191,14 +190,16 @@ def _worker(
     return target if KINDS[target.kind].takes_any_row else None
 
 
-def _work_row(number: int, row: dict[str, Any], target: Target, asking: SchemaRequests | None) -> Row:
-    """`{"id", "payload"}`, or whatever keys there are: the function gets the payload, or all that is not Headway's own."""
-    if asking is not None:
+def _work_row(
+    number: int, row: dict[str, Any], target: Target, schema_requests: SchemaRequests | None
+) -> Row:
+    """`{"id", "payload"}`, or any keys. The function gets the payload, or all keys that are not for Headway."""
+    if schema_requests is not None:
         raise UsageError("--schema is for a model's answers; a function checks what it returns itself")
     raw_model = row.pop("model", None)
-    given = row.get("conversation")
-    # Its own keys are any JSON: only a text can be the name of a conversation.
-    conversation = given if type(given) is str else ""
+    name = row.get("conversation")
+    # Its keys may have any JSON value: only a text can be the name of a conversation.
+    conversation = name if type(name) is str else ""
     store_as = field_checks.store_as(row.get("store_as"))
     own = _own(number, row, raw_model)
     if "payload" in row:
@@ -218,13 +219,13 @@ def _work_row(number: int, row: dict[str, Any], target: Target, asking: SchemaRe
 
 
 def from_fields(
-    number: int, row: dict[str, Any], router: Router, asking: SchemaRequests | None = None
+    number: int, row: dict[str, Any], router: Router, schema_requests: SchemaRequests | None = None
 ) -> Row | BadRow:
-    """A short row that does not come from a line of JSON: a template made its texts."""
+    """A short row that is not from a line of JSON: its texts were made from a template."""
     try:
         if router.takes_any_row and (target := _worker(row, router)) is not None:
-            return _work_row(number, row, target, asking)
-        return _short_row(number, row, router, asking, templated=True)
+            return _work_row(number, row, target, schema_requests)
+        return _short_row(number, row, router, schema_requests, templated=True)
     except UsageError as error:
         return BadRow(number, str(error))
 
@@ -234,18 +235,18 @@ def parse(
     line: bytes,
     router: Router,
     request_options: RequestOptions | None = None,
-    asking: SchemaRequests | None = None,
+    schema_requests: SchemaRequests | None = None,
 ) -> Row | BadRow:
     """One line."""
     try:
         row = _decode(line)
         if router.takes_any_row and (target := _worker(row, router, request_options)) is not None:
-            return _work_row(number, row, target, asking)
+            return _work_row(number, row, target, schema_requests)
         if "body" in row or "url" in row:
-            return _batch_row(number, row, router, asking)
+            return _batch_row(number, row, router, schema_requests)
         if request_options is not None:
             request_options.fill(row)
-        return _short_row(number, row, router, asking)
+        return _short_row(number, row, router, schema_requests)
     except UsageError as error:
         return BadRow(number, str(error))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -266,14 +267,14 @@ def _not_json(error: Exception, line: bytes) -> str:
         )
     what = str(error).removeprefix("JSON is malformed: ")
     if what == "Input data was truncated":
-        # msgspec also says so where a character that takes two escapes was cut in half at a string's end.
+        # msgspec also says this if half of a surrogate pair is at the end of a string.
         halved = line.endswith(b"}") and b"\\ud" in line.lower()
         what = "half of a surrogate pair" if halved else "it ends too early"
     return f"not JSON: {what}"
 
 
 class _Own(msgspec.Struct, gc=False):
-    """What a line says to Headway alone. `templated`: a template made its texts."""
+    """The fields of a line that are for Headway and are not sent. `templated`: its texts were made from a template."""
 
     custom_id: str
     priority: int
@@ -286,7 +287,7 @@ class _Own(msgspec.Struct, gc=False):
 
 
 def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
-    """Taken out of the row: it is not sent."""
+    """Remove these fields from the row, since they are not sent."""
     short, custom, metadata = row.pop("id", None), row.pop("custom_id", None), row.pop("metadata", None)
     if short is not None and custom is not None:
         raise UsageError('expected one of "id" and "custom_id", not both')
@@ -302,14 +303,16 @@ def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
 
 
 def _with_links(own: _Own, row: dict[str, Any]) -> _Own:
-    """The same with what links a row to others. A function's row keeps these keys: they are part of what it gets."""
+    """Add the fields that link a row to others. A function's row keeps these keys: the function gets them, too."""
     own.conversation = field_checks.conversation(row.pop("conversation", None))
     own.store_as = field_checks.store_as(row.pop("store_as", None))
     return own
 
 
-def _batch_row(number: int, row: dict[str, Any], router: Router, asking: SchemaRequests | None) -> Row:
-    """`{"custom_id", "method", "url", "body"}`, as OpenAI's Batch API has it."""
+def _batch_row(
+    number: int, row: dict[str, Any], router: Router, schema_requests: SchemaRequests | None
+) -> Row:
+    """`{"custom_id", "method", "url", "body"}`: the format of OpenAI's Batch API."""
     if not row.keys() <= _BATCH_KEYS:
         stray = next(key for key in row if key not in _BATCH_KEYS)
         raise UsageError(f'"{_cut(stray)}" does not belong beside "body": put it inside')
@@ -334,16 +337,18 @@ def _batch_row(number: int, row: dict[str, Any], router: Router, asking: SchemaR
         body = {"model": target.model, **body}
     else:
         body["model"] = target.model
-    return _row(_with_links(_own(number, row, raw_model), row), target, endpoint, body, "body.", asking)
+    return _row(
+        _with_links(_own(number, row, raw_model), row), target, endpoint, body, "body.", schema_requests
+    )
 
 
 def _without_model(url: object) -> tuple[object, str | None]:
-    """An address that has a model in it, with that taken out; others as they are."""
-    found = _MODEL_IN_URL.fullmatch(url) if type(url) is str else None
-    if found is None:
+    """A URL with its model taken out, and that model. Other URLs are returned unchanged."""
+    match = _MODEL_IN_URL.fullmatch(url) if type(url) is str else None
+    if match is None:
         return url, None
-    template = {":generateContent": GENERATE, "/converse": CONVERSE, "/invoke": INVOKE}[found[2]]
-    return template, None if found[1] == "{model}" else unquote(found[1])
+    template = {":generateContent": GENERATE, "/converse": CONVERSE, "/invoke": INVOKE}[match[2]]
+    return template, None if match[1] == "{model}" else unquote(match[1])
 
 
 def _endpoint(url: object, target: Target) -> Endpoint:
@@ -364,30 +369,34 @@ def _short_row(
     number: int,
     row: dict[str, Any],
     router: Router,
-    asking: SchemaRequests | None,
+    schema_requests: SchemaRequests | None,
     *,
     templated: bool = False,
 ) -> Row:
-    """`{"id", "prompt" | "messages" | "input", "model", …}`: whatever is not Headway's own goes into the body."""
+    """`{"id", "prompt" | "messages" | "input", "model", …}`: all keys that are not for Headway go into the body."""
     prompt, messages, texts = row.pop("prompt", None), row.pop("messages", None), row.pop("input", None)
     if (prompt is not None) + (messages is not None) + (texts is not None) != 1:
-        raise UsageError('expected one of "prompt", "messages" and "input"' + _given(prompt, messages, texts))
+        raise UsageError(
+            'expected one of "prompt", "messages" and "input"' + _several(prompt, messages, texts)
+        )
     own = _with_links(_own(number, row, field_checks.model(row.pop("model", None), "")), row)
     own.templated = templated
     target = router.route(own.raw_model)
     if texts is not None:
-        return _embedding_row(own, target, texts, row, asking)
+        return _embedding_row(own, target, texts, row, schema_requests)
     if prompt is not None:
         if type(prompt) is not str or not prompt:
             raise UsageError('"prompt" must be a text, and not empty')
         messages = [{"role": "user", "content": prompt}]
     else:
         field_checks.messages(messages, "")
-    return _row(own, target, _ENDPOINTS[target.kind][0], _asked(target, messages, row), "", asking)
+    return _row(
+        own, target, _ENDPOINTS[target.kind][0], _chat_body(target, messages, row), "", schema_requests
+    )
 
 
-def _asked(target: Target, messages: list[Any], row: dict[str, Any]) -> dict[str, Any]:
-    """The body in the words of the API that is asked."""
+def _chat_body(target: Target, messages: list[Any], row: dict[str, Any]) -> dict[str, Any]:
+    """The body in the format of the provider's API."""
     match target.kind:
         case "anthropic":
             return _for_messages(target, messages, row)
@@ -400,12 +409,12 @@ def _asked(target: Target, messages: list[Any], row: dict[str, Any]) -> dict[str
     return {"model": target.model, "messages": _with_system(row, messages), **row}
 
 
-def _given(*inputs: object) -> str:
+def _several(*inputs: object) -> str:
     return ", not several" if any(value is not None for value in inputs) else ""
 
 
 def _with_system(row: dict[str, Any], messages: list[Any]) -> list[Any]:
-    """OpenAI's system prompt is the first message."""
+    """In OpenAI's format, the system prompt is the first message."""
     system = row.pop("system", None)
     if system is None:
         return messages
@@ -415,7 +424,7 @@ def _with_system(row: dict[str, Any], messages: list[Any]) -> list[Any]:
 
 
 def _for_messages(target: Target, messages: list[Any], row: dict[str, Any]) -> dict[str, Any]:
-    """Anthropic's system prompt stands beside the messages, and there must be a limit."""
+    """In Anthropic's format, the system prompt is beside the messages, and a limit is required."""
     system = row.get("system", "")
     if system is None:
         del row["system"]
@@ -427,7 +436,7 @@ def _for_messages(target: Target, messages: list[Any], row: dict[str, Any]) -> d
 
 
 def _embedding_row(
-    own: _Own, target: Target, texts: object, row: dict[str, Any], asking: SchemaRequests | None
+    own: _Own, target: Target, texts: object, row: dict[str, Any], schema_requests: SchemaRequests | None
 ) -> Row:
     endpoint = _BY_URL[target.kind].get(EMBEDDINGS)
     if endpoint is None:
@@ -439,7 +448,7 @@ def _embedding_row(
     if row.pop("system", None) is not None:
         raise UsageError('"system" does not go with "input"')
     field_checks.texts(texts, "")
-    return _row(own, target, endpoint, {"model": target.model, "input": texts, **row}, "", asking)
+    return _row(own, target, endpoint, {"model": target.model, "input": texts, **row}, "", schema_requests)
 
 
 def _row(
@@ -448,13 +457,13 @@ def _row(
     endpoint: Endpoint,
     body: dict[str, Any],
     at: str,
-    asking: SchemaRequests | None,
+    schema_requests: SchemaRequests | None,
 ) -> Row:
-    """What both forms have in common. `at` is where the body's fields lie, for messages."""
+    """The common part of both formats. `at` is the path of the body's fields, for messages."""
     if own.conversation or own.store_as:
         _check_links(own, endpoint)
-    if asking is not None:
-        _ask(asking, target, endpoint, body, at)
+    if schema_requests is not None:
+        _add_schema(schema_requests, target, endpoint, body, at)
     settings, at = field_checks.within(body, endpoint.within, at)
     most = field_checks.most_output(settings, endpoint.limits, at, endpoint.answers)
     path = endpoint.path_for(target.model)
@@ -477,7 +486,7 @@ def _row(
 
 
 def _check_links(own: _Own, endpoint: Endpoint) -> None:
-    """Only a chat has turns, and only an answer with a text can be stored."""
+    """Only a chat has turns, and only an answer with text can be stored."""
     if endpoint.url == EMBEDDINGS:
         key = "conversation" if own.conversation else "store_as"
         raise UsageError(f'"{key}" is for answers with a text, and {endpoint.url} gives none')
@@ -487,8 +496,10 @@ def _check_links(own: _Own, endpoint: Endpoint) -> None:
         )
 
 
-def _ask(asking: SchemaRequests, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str) -> None:
-    """Ask for an answer that fits a schema."""
+def _add_schema(
+    schema_requests: SchemaRequests, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str
+) -> None:
+    """Add the schema of the answer to the request."""
     dialect = schema_dialect(target.kind, endpoint.path_for(target.model))
     if dialect is None:
         if endpoint.url == INVOKE:
@@ -497,7 +508,7 @@ def _ask(asking: SchemaRequests, target: Target, endpoint: Endpoint, body: dict[
     settings, where = field_checks.within(body, endpoint.within, at)
     if settings.get(endpoint.answers) not in (None, 1):
         raise UsageError(f'"{where}{endpoint.answers}" does not go with --schema: every row has one answer')
-    asking.put(dialect, body)
+    schema_requests.put(dialect, body)
 
 
 def _cut(name: str) -> str:

@@ -1,4 +1,4 @@
-"""An answer's fields as columns of their own: which a schema has, and of what kind they are."""
+"""The fields of an answer that get columns of their own, from the schema of the answers."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-Kind = Literal["string", "integer", "number", "boolean"]
-_KINDS: Final[dict[str, Kind]] = {
+FieldKind = Literal["string", "integer", "number", "boolean"]
+_KINDS: Final[dict[str, FieldKind]] = {
     "string": "string",
     "integer": "integer",
     "number": "number",
     "boolean": "boolean",
 }
-_OF_VALUES: Final[dict[type, Kind]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_OF_VALUES: Final[dict[type, FieldKind]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-class Field(msgspec.Struct, frozen=True):
+class AnswerField(msgspec.Struct, frozen=True):
     """A property of the answer that holds one plain value."""
 
     name: str
-    kind: Kind
+    kind: FieldKind
 
 
-def fields_of(schema: Any) -> list[Field]:
-    """The plain properties of an object's schema, in their order; none where the answer is no object."""
+def fields_of(schema: Any) -> list[AnswerField]:
+    """The plain properties of an object schema, in order; none if the answer is not an object."""
     if not isinstance(schema, dict):
         return []
     top = _resolved(schema, schema)
     properties = top.get("properties")
     if top.get("type") != "object" or not isinstance(properties, dict):
         return []
-    found = ((name, _kind(_resolved(part, schema))) for name, part in properties.items())
-    return [Field(name, kind) for name, kind in found if kind is not None]
+    kinds = ((name, _kind(_resolved(part, schema))) for name, part in properties.items())
+    return [AnswerField(name, kind) for name, kind in kinds if kind is not None]
 
 
 def _resolved(part: Any, schema: dict[str, Any]) -> dict[str, Any]:
-    """What a local reference leads to."""
+    """The target of a local reference."""
     if not isinstance(part, dict):
         return {}
     where = part.get("$ref")
     if not isinstance(where, str) or not where.startswith("#/"):
         return part
-    found: Any = schema
+    target: Any = schema
     for step in where[2:].split("/"):
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) and "$ref" not in found else {}
+        target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+    return target if isinstance(target, dict) and "$ref" not in target else {}
 
 
-def _kind(part: dict[str, Any]) -> Kind | None:
-    """The kind of a property that is one plain value, or one or null; None of any other."""
+def _kind(part: dict[str, Any]) -> FieldKind | None:
+    """The kind of a property that is one plain value, or that value or null; None for any other property."""
     if "type" in part:
-        told = part["type"] if isinstance(part["type"], list) else [part["type"]]
-        kinds = [_KINDS.get(each) for each in told if each != "null"]
+        types = part["type"] if isinstance(part["type"], list) else [part["type"]]
+        kinds = [_KINDS.get(each) for each in types if each != "null"]
     elif "enum" in part or "const" in part:
         values = part.get("enum", [part.get("const")])
         kinds = [_OF_VALUES.get(type(value)) for value in values if value is not None]

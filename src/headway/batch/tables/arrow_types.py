@@ -1,7 +1,8 @@
-"""Columns of a Parquet file → JSON values, and back with the types that they had.
+"""Converts columns of a Parquet file to JSON values, and back to their original types.
 
-JSON has no dates, times, decimals or bytes. Between the two lies a *plain* type: the same nesting with texts in their
-places, which Arrow casts to and from exactly, nanoseconds included (but for those of a time of the day). pyarrow is imported only here (docs/decisions/0015).
+JSON has no dates, times, decimals or bytes. The conversion goes through a *plain* type: the same nesting with texts in their
+places. Arrow casts between the two exactly, including nanoseconds (except in times of the day). pyarrow is imported only here
+(docs/decisions/0015).
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from typing import Any, Final
 
 from headway.errors import ConfigError, UsageError
 
-Mend = Callable[[Any], Any]
+Convert = Callable[[Any], Any]
 
-#: Zeros behind the point of a time that say nothing.
+#: Parts of Arrow's errors about a file in another format.
+_NOT_PARQUET: Final = ("magic bytes", "file size is 0", "smaller than the minimum")
+#: Trailing zeros after the decimal point of a time.
 _ZEROS: Final = re.compile(r"\.(\d*[1-9])?0+(?=$|Z|[+-])")
 
 
 def pyarrow(path: object) -> Any:
-    """The library, for this file."""
+    """The library. `path` is the file that needs it, for the message."""
     try:
         import pyarrow as pa
         import pyarrow.parquet
@@ -34,24 +37,24 @@ def pyarrow(path: object) -> Any:
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """What Arrow says of a file, in one line."""
+    """Raise Arrow's errors about a file as errors of one line."""
     pa = pyarrow(name)
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        said = " ".join(str(error).split())
-        if "magic bytes" in said or "file size is 0" in said or "smaller than the minimum" in said:
+        message = " ".join(str(error).split())
+        if any(part in message for part in _NOT_PARQUET):
             raise ConfigError(f"{name} is not a Parquet file", hint="check what wrote it") from None
         raise ConfigError(
-            f"{name}: cannot be read: {said[:200]}", hint="make or copy the file again"
+            f"{name}: cannot be read: {message[:200]}", hint="make or copy the file again"
         ) from None
 
 
-# -- out of a file ------------------------------------------------------------------------------------------------
+# -- from a file ------------------------------------------------------------------------------------------------
 
 
 def plain_values(column: Any) -> list[Any]:
-    """A column as JSON values; bytes stay bytes, which JSON has as base64."""
+    """A column as JSON values. Bytes stay bytes; the JSON encoder writes them as base64."""
     pa = pyarrow("")
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -66,12 +69,12 @@ def plain_values(column: Any) -> list[Any]:
 
 
 def _instant(text: str) -> str:
-    """As ISO 8601 has it, without zeros behind the point."""
-    return _ZEROS.sub(lambda found: f".{found[1]}" if found[1] else "", text).replace(" ", "T", 1)
+    """An instant in ISO 8601, without trailing zeros."""
+    return _ZEROS.sub(lambda match: f".{match[1]}" if match[1] else "", text).replace(" ", "T", 1)
 
 
 def _plain(kind: Any, times: Any = None) -> Any:
-    """The plain type of a type. `times` is what a time of the day becomes; it stays one where none is named."""
+    """The plain type of a type. `times` is the plain type of times of the day; without it they stay unchanged."""
     pa = pyarrow("")
     types = pa.types
     if types.is_timestamp(kind) or types.is_date(kind) or types.is_decimal(kind):
@@ -98,14 +101,16 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-# -- back into one ------------------------------------------------------------------------------------------------
+# -- back to a file -----------------------------------------------------------------------------------------------
 
 
 def restored(values: list[Any], kind: Any) -> Any:
-    """The column that `plain_values` and JSON were made of; a value that Arrow wrote and cannot read back is null."""
+    """The column from which `plain_values` was made. A value that Arrow wrote and cannot read back becomes null."""
     try:
         return _restored(values, kind)
-    except pyarrow("").ArrowException:  # The year 12000, or the first second of all nanoseconds.
+    except pyarrow(
+        ""
+    ).ArrowException:  # For example the year 12000, or the smallest timestamp in nanoseconds.
         return pyarrow("").concat_arrays([_or_null(value, kind) for value in values])
 
 
@@ -118,9 +123,9 @@ def _or_null(value: Any, kind: Any) -> Any:
 
 def _restored(values: list[Any], kind: Any) -> Any:
     pa = pyarrow("")
-    mend = _mend(kind)
-    if mend is not None:
-        values = [None if value is None else mend(value) for value in values]
+    convert = _converter(kind)
+    if convert is not None:
+        values = [None if value is None else convert(value) for value in values]
     if pa.types.is_nested(kind):
         return pa.array(values, kind)
     plain = _plain(kind)
@@ -128,8 +133,8 @@ def _restored(values: list[Any], kind: Any) -> Any:
     return column if plain == kind else column.cast(kind)
 
 
-def _mend(kind: Any) -> Mend | None:
-    """What has to be done to a JSON value before Arrow takes it; None: nothing."""
+def _converter(kind: Any) -> Convert | None:
+    """Converts a JSON value to one that Arrow accepts; None: no conversion is needed."""
     types = pyarrow("").types
     if types.is_time(kind):
         return time.fromisoformat
@@ -138,43 +143,43 @@ def _mend(kind: Any) -> Mend | None:
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return b64decode
     if types.is_map(kind):
-        return _mend_pairs(_mend_leaf(kind.key_type), _mend_leaf(kind.item_type))
+        return _convert_pairs(_leaf_converter(kind.key_type), _leaf_converter(kind.item_type))
     if types.is_struct(kind):
-        return _mend_fields({each.name: _mend_leaf(each.type) for each in kind})
+        return _convert_fields({each.name: _leaf_converter(each.type) for each in kind})
     if _is_list(kind):
-        inner = _mend_leaf(kind.value_type)
-        return None if inner is None else lambda values: [_mended(inner, value) for value in values]
+        inner = _leaf_converter(kind.value_type)
+        return None if inner is None else lambda values: [_converted(inner, value) for value in values]
     return None
 
 
-def _mend_leaf(kind: Any) -> Mend | None:
-    """The same inside of another value, where a whole column cannot be cast: one by one."""
+def _leaf_converter(kind: Any) -> Convert | None:
+    """The same for nested values, which cannot be cast as a whole column: each is cast alone."""
     pa = pyarrow("")
     plain = _plain(kind)
     if plain == kind or pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_float16(kind):
-        return _mend(kind)
+        return _converter(kind)
     return lambda value: pa.scalar(value, plain).cast(kind)
 
 
-def _mended(mend: Mend | None, value: Any) -> Any:
-    return value if mend is None or value is None else mend(value)
+def _converted(convert: Convert | None, value: Any) -> Any:
+    return value if convert is None or value is None else convert(value)
 
 
-def _mend_pairs(key: Mend | None, item: Mend | None) -> Mend:
-    return lambda pairs: [(_mended(key, first), _mended(item, second)) for first, second in pairs]
+def _convert_pairs(key: Convert | None, item: Convert | None) -> Convert:
+    return lambda pairs: [(_converted(key, first), _converted(item, second)) for first, second in pairs]
 
 
-def _mend_fields(fields: dict[str, Mend | None]) -> Mend | None:
+def _convert_fields(fields: dict[str, Convert | None]) -> Convert | None:
     if not any(fields.values()):
         return None
-    return lambda record: {name: _mended(mend, record.get(name)) for name, mend in fields.items()}
+    return lambda record: {name: _converted(convert, record.get(name)) for name, convert in fields.items()}
 
 
-# -- types as texts -----------------------------------------------------------------------------------------------
+# -- types as text ------------------------------------------------------------------------------------------------
 
 
 def packed(schema: Any) -> str:
-    """The names and types of columns, for the record. What a type cannot be kept as, its storage is."""
+    """The names and types of columns, for the record. Extension types are recorded as their storage types."""
     pa = pyarrow("")
     fields = [pa.field(each.name, _stored(each.type)) for each in schema]
     return b64encode(pa.schema(fields).serialize().to_pybytes()).decode()
@@ -185,6 +190,6 @@ def _stored(kind: Any) -> Any:
 
 
 def unpacked(text: str) -> Any:
-    """The columns again."""
+    """The schema from its record."""
     pa = pyarrow("")
     return pa.ipc.read_schema(pa.py_buffer(b64decode(text)))

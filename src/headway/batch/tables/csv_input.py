@@ -1,7 +1,7 @@
-"""A table (.csv, .tsv) → one row a record: the template gets the record's cells, and they come back as metadata.
+"""Reads a table (.csv, .tsv): one row a record. The cells go into the prompt template, and into the results as metadata.
 
-Read as it streams, by Python's csv module with its checks on. What is wrong with one record makes it a bad row; what
-leaves open where records end (a quote that is never closed) is wrong with the file.
+It is read as a stream, by Python's csv module in strict mode. An error in one record makes a bad row. An error after which the
+end of records is unknown (a quote that is never closed) is an error of the file.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ _RETURN: Final = "new-line character seen in unquoted field"
 def numbered(
     reader: Reader, router: Router, request_options: RequestOptions
 ) -> Iterator[tuple[int, Row | BadRow]]:
-    """Every record with the line it begins at, in order, the bad ones among them."""
+    """Every record with its first line, in order, including bad ones."""
     prompt, system = (
         Template(request_options.prompt or "", "--prompt"),
         Template(request_options.system or "", "--system"),
     )
     records = _Records(reader)
     columns = records.header()
-    asking = request_options.schema_requests()
+    schema = request_options.schema_requests()
     prompt.must_name_one_of(columns)
-    requests = Requests(
+    short_rows = ShortRows(
         columns, prompt.bind(columns, reader.name), system.bind(columns, reader.name), request_options
     )
     for line, record in records:
         if isinstance(record, str):
             yield line, BadRow(line, record)
         elif len(record) == 1 < len(columns) and not record[0].strip():
-            continue  # A line of spaces is as good as a blank one.
+            continue  # A line of spaces counts as blank.
         elif len(record) != len(columns):
             yield line, BadRow(line, f"expected {_cells(len(columns))}, not {len(record):,}")
         else:
-            yield line, from_fields(line, requests.of(record, record), router, asking)
+            yield line, from_fields(line, short_rows.of(record, record), router, schema)
 
 
 def _cells(n: int) -> str:
     return "1 cell" if n == 1 else f"{n:,} cells"
 
 
-class Requests:
-    """Turns the records of one table into short rows."""
+class ShortRows:
+    """Makes short rows from the records of one table."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Requests:
         self._own = [(name, place) for name, place in self._places.items() if name != ID]
 
     def of(self, record: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-        """One short row: templates get the texts of a record, its metadata the values themselves.
+        """One short row. Templates get the texts of a record, the metadata its values.
 
-        An empty cell of a column that Headway reads itself is as good as none.
+        An empty cell in a column that Headway reads (id, model, priority) counts as missing.
         """
         priority = self._cell(record, PRIORITY)
         row: dict[str, Any] = {
@@ -101,11 +101,11 @@ def _whole(cell: str) -> object:
 
 
 class _Records:
-    """The records of a table: lists of cells, or what is wrong with one."""
+    """The records of a table: lists of cells, or error messages."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        #: Of the present record: how long it is, and whether all of it could be decoded.
+        #: Of the current record: its length, and whether all of it could be decoded.
         self._length = 0
         self._decoded = True
         csv.field_size_limit(LONGEST_LINE)
@@ -143,16 +143,16 @@ class _Records:
                 return line, cells
 
     def _wrong(self, line: int, what: str) -> str:
-        """What csv says, for people."""
+        """The message for an error of the csv module."""
         if what == _UNCLOSED:
             raise ConfigError(
                 f"{self._reader.name}:{line}: a quote is opened here and never closed",
-                hint='inside of quotes a quote is written twice: ""',
+                hint='inside quotes a quote is written twice: ""',
             )
         return "a carriage return outside of quotes" if what.startswith(_RETURN) else what
 
     def _texts(self) -> Iterator[str]:
-        """The lines as texts. What is no UTF-8 spoils its record and no other."""
+        """The lines as texts. A line that is not UTF-8 makes only its own record bad."""
         for raw in self._reader.raw_lines():
             self._length += len(raw)
             if self._length > LONGEST_LINE:

@@ -1,7 +1,7 @@
-"""A .parquet file → one row a record, read batch by batch: never more of it in memory than a row group's worth.
+"""Reads a .parquet file: one row a record, in batches, with at most one row group in memory.
 
-A record is called by its number, from 1. Its values keep what JSON can say of their types on their way through the store;
-templates get them as texts.
+Records are numbered from 1. Their values are stored as JSON and keep their types as far as JSON can; templates get them as
+texts.
 """
 
 from __future__ import annotations
@@ -14,35 +14,37 @@ from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row, from_fields
 from headway.batch.tables.arrow_types import packed, plain_values, pyarrow, readable
 from headway.batch.tables.cell_text import text_of
-from headway.batch.tables.csv_input import Requests
+from headway.batch.tables.csv_input import ShortRows
 from headway.batch.tables.prompt_template import Template
 from headway.config.routing import Router
 from headway.errors import ConfigError
 
-#: Records that are turned into Python objects at once.
+#: Records that are converted to Python objects at once.
 BATCH: Final = 1_000
 
 
 def numbered(
     path: str, name: str, router: Router, request_options: RequestOptions
 ) -> Iterator[tuple[int, Row | BadRow]]:
-    """Every record with its number, in order, the bad ones among them."""
+    """Every record with its number, in order, including bad ones."""
     prompt, system = (
         Template(request_options.prompt or "", "--prompt"),
         Template(request_options.system or "", "--system"),
     )
-    asking = request_options.schema_requests()
+    schema = request_options.schema_requests()
     with _opened(path, name) as file:
         columns = _columns(file, name)
         prompt.must_name_one_of(columns)
-        requests = Requests(columns, prompt.bind(columns, name), system.bind(columns, name), request_options)
+        short_rows = ShortRows(
+            columns, prompt.bind(columns, name), system.bind(columns, name), request_options
+        )
         for number, values in enumerate(_records(file, name), 1):
-            row = requests.of([text_of(value) for value in values], values)
-            yield number, from_fields(number, row, router, asking)
+            row = short_rows.of([text_of(value) for value in values], values)
+            yield number, from_fields(number, row, router, schema)
 
 
 def columns_of(path: str, name: str) -> str:
-    """The names and types of its columns, for the record."""
+    """The names and types of the columns, for the record."""
     with _opened(path, name) as file:
         _columns(file, name)
         return packed(file.schema_arrow)
@@ -66,7 +68,7 @@ def _columns(file: Any, name: str) -> list[str]:
 
 
 def _records(file: Any, name: str) -> Iterator[tuple[Any, ...]]:
-    """The values of each record. Only the reading is inside `readable`: what callers raise is their own."""
+    """The values of each record. Only the reading is inside `readable`: errors of callers pass unchanged."""
     batches = file.iter_batches(BATCH, use_threads=False)
     while True:
         with readable(name):

@@ -1,4 +1,4 @@
-"""A job's results as a Parquet file: the input's columns with the types they had, then what Headway adds."""
+"""Writes the results of a job as a Parquet file: the columns of the input with their types, then those that Headway adds."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from itertools import islice
 from typing import Any, BinaryIO, Final
 
 from headway.batch.tables.arrow_types import pyarrow, restored, unpacked
-from headway.batch.tables.table_output import Layout, Record, layout_of, records
+from headway.batch.tables.table_output import TableLayout, TableRecord, layout_of, records
 from headway.stores.records import Job
 from headway.stores.store import Store
 
-#: Records a row group: enough to compress well, few enough to hold in memory with long answers.
+#: TableRecords in a row group: enough to compress well, few enough to fit in memory with long answers.
 GROUP: Final = 10_000
-#: What a .csv does not have.
+#: Columns that a .csv file does not have.
 USAGE: Final = ("input_tokens", "output_tokens", "cost_usd")
 _LARGEST: Final = 2**63
 
 
 def write_parquet(file: BinaryIO, name: str, store: Store, job: Job) -> None:
-    """Write the whole table to an open file; `name` is that of the result, for what is said without pyarrow."""
+    """Write the whole table to an open file. `name` is the name of the file, for the error without pyarrow."""
     pa = pyarrow(name)
     layout = layout_of(store, job, USAGE)
     schema = _schema(layout, job)
@@ -28,13 +28,13 @@ def write_parquet(file: BinaryIO, name: str, store: Store, job: Job) -> None:
             writer.write_batch(pa.record_batch(_columns(group, layout, schema), schema=schema))
 
 
-def _groups(found: Iterator[Record]) -> Iterator[list[Record]]:
-    while group := list(islice(found, GROUP)):
+def _groups(rest: Iterator[TableRecord]) -> Iterator[list[TableRecord]]:
+    while group := list(islice(rest, GROUP)):
         yield group
 
 
-def _schema(layout: Layout, job: Job) -> Any:
-    """The types of all columns. Those of a .csv are texts; an id is one unless the input's was a number."""
+def _schema(layout: TableLayout, job: Job) -> Any:
+    """The types of all columns. Columns of a .csv are texts. An id is a text, unless it was a number in the input."""
     pa = pyarrow(job.input)
     packed = job.form.get("columns")
     known = {each.name: each.type for each in unpacked(packed)} if packed else {}
@@ -54,7 +54,7 @@ def _schema(layout: Layout, job: Job) -> Any:
     )
 
 
-def _columns(group: list[Record], layout: Layout, schema: Any) -> list[Any]:
+def _columns(group: list[TableRecord], layout: TableLayout, schema: Any) -> list[Any]:
     """The records of a row group, column by column, in the schema's order."""
     pa = pyarrow("")
     results = [record.result for record in group]
@@ -80,7 +80,7 @@ def _columns(group: list[Record], layout: Layout, schema: Any) -> list[Any]:
 
 
 def _fitting(value: Any, kind: str) -> Any:
-    """A field's value as its column takes it. A number beyond 64 bits has its place in the answer alone."""
+    """The value of a field for its column. A number beyond 64 bits becomes null; it is still in the answer."""
     if kind == "integer" and isinstance(value, int | float):
         return int(value) if -_LARGEST <= value < _LARGEST else None
     return value

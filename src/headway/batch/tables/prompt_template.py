@@ -1,8 +1,8 @@
 """A prompt with columns in it: `Translate: {{text}}`.
 
-A name between two pairs of braces is a column, and nothing else is ever looked at: there are no expressions, no
-attributes and no code, so that neither a template nor a table can do anything but be text. What a cell says is put in
-as it is and not looked at again. `{{{{` writes `{{`; closing braces outside of a name are themselves.
+A name between two pairs of braces is a column. There are no expressions, no attributes and no code, so that neither a template nor
+a table can execute anything. The text of a cell is inserted unchanged and is not searched for names. `{{{{` writes `{{`;
+closing braces outside a name are literal.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Final
 
 from headway.errors import ConfigError, UsageError
 
-#: A name may not have braces, so that `{{{text}}}` is the column between single braces.
+#: A name has no braces, so `{{{text}}}` is the column `text` between single braces.
 _TOKENS: Final = re.compile(r"\{\{\{\{|\{\{([^{}]*)\}\}")
 _LEAST_LIKENESS: Final = 0.5
 _MOST_NAMED: Final = 20
 
 
 class Template:
-    """A text with names in it. `flag` is where it came from, for messages."""
+    """A text with names of columns in it. `flag` is its command-line flag, for messages."""
 
     def __init__(self, text: str, flag: str) -> None:
         self._flag = flag
-        #: Texts and names take turns; a text comes first and last.
+        #: Texts and names alternate; a text comes first and last.
         self._texts: list[str] = []
         self.names: list[str] = []
         held = ""
@@ -55,17 +55,17 @@ class Template:
         return name
 
     def must_name_one_of(self, columns: Sequence[str]) -> None:
-        """A prompt for a table that names no column, but looks as if it meant to, is an error."""
+        """Raise if the prompt names no column but has a column in single braces: probably a mistake."""
         text = "".join(self._texts)
-        slip = next((name for name in columns if not self.names and f"{{{name}}}" in text), None)
-        if slip is not None:
+        mistaken = next((name for name in columns if not self.names and f"{{{name}}}" in text), None)
+        if mistaken is not None:
             raise UsageError(
-                f"{self._flag} has '{{{slip}}}' in it, which would be sent as it stands",
-                hint=f"a column is named with two braces: '{{{{{slip}}}}}'",
+                f"{self._flag} has '{{{mistaken}}}' in it, which would be sent as literal text",
+                hint=f"a column is named with two braces: '{{{{{mistaken}}}}}'",
             )
 
     def bind(self, columns: Sequence[str], table: str) -> BoundTemplate:
-        """The template for a table with these columns; a name that is none of them is an error that says so."""
+        """The template for a table with these columns. Raises if a name is not one of them."""
         for name in self.names:
             if name not in columns:
                 raise ConfigError(
@@ -75,7 +75,7 @@ class Template:
 
 
 class BoundTemplate:
-    """A template whose names are places in a record."""
+    """A template whose names are resolved to positions in a record."""
 
     def __init__(self, texts: list[str], places: list[int]) -> None:
         self._first, self._rest = texts[0], list(zip(places, texts[1:], strict=True))
@@ -89,13 +89,13 @@ class BoundTemplate:
 
 
 def _nearest(name: str, columns: Sequence[str]) -> str:
-    """What may have been meant: capitals are the usual slip, and tables that are divided by something else."""
-    import difflib  # only a typing error pays for it
+    """A hint for an unknown column. Usual mistakes are capital letters, and another separator than the comma."""
+    import difflib  # imported only for an error
 
     divider = next((mark for mark in ";\t|" if len(columns) == 1 and mark in columns[0]), None)
     if divider is not None:
-        said = {";": "semicolons", "\t": "tabs (name it .tsv)", "|": "bars"}[divider]
-        return f"its header looks divided by {said}, not commas: {columns[0]!r}"
+        separators = {";": "semicolons", "\t": "tabs (name it .tsv)", "|": "bars"}[divider]
+        return f"its header looks divided by {separators}, not commas: {columns[0]!r}"
     folded = {column.casefold(): column for column in reversed(columns)}
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=_LEAST_LIKENESS)
     if near:

@@ -1,8 +1,8 @@
-"""A job's results as a table: the input's columns, then what Headway adds, one record a unit, as .csv, .tsv or .parquet.
+"""Writes the results of a job as a table (.csv, .tsv, .parquet): the columns of the input, then those that Headway adds.
 
-Written from the store when the run ends, all of it or nothing: a spreadsheet that is open on a growing file would show
-half of it, and a Parquet file is none before its last byte. Cells of a .csv are written as they are, unless they are to be
-safe in a spreadsheet (`safe`).
+The table has one record a unit. It is written from the store when the run ends, completely or not at all: a spreadsheet would show
+half of a growing file, and a Parquet file is invalid without its last byte. Cells of a .csv are written unchanged, unless they
+are escaped for spreadsheets (`safe`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headway.batch.answer_text import answer_of
 from headway.batch.file_types import delimiter_of, is_parquet, is_table
 from headway.batch.output_file import OutputFile, claim, note_written, results_of, unwritable
 from headway.batch.result_rows import ResultRow
-from headway.batch.tables.answer_columns import Field, fields_of
+from headway.batch.tables.answer_columns import AnswerField, fields_of
 from headway.batch.tables.cell_text import text_of, without_formula
 from headway.errors import UsageError
 from headway.jobs.base import JobOutput, Order
@@ -31,15 +31,15 @@ ADDED: Final = ("answer", "status", "error")
 _decode: Final = msgspec.json.Decoder().decode
 
 
-class Layout(msgspec.Struct, frozen=True):
-    """The columns of a table: the input's, an answer's fields where a schema names them, and the names of what is added."""
+class TableLayout(msgspec.Struct, frozen=True):
+    """The columns of a table: those of the input, the fields of an answer (with a schema), and the names of added columns."""
 
     columns: list[str]
-    fields: list[Field]
+    fields: list[AnswerField]
     names: dict[str, str]
 
     def header(self) -> list[str]:
-        """Every name in its order."""
+        """The names of all columns, in order."""
         answer, *rest = (self.names[name] for name in ADDED)
         return [
             "id",
@@ -50,8 +50,8 @@ class Layout(msgspec.Struct, frozen=True):
         ]
 
 
-class Record(msgspec.Struct, frozen=True):
-    """One unit: its cells by column, its answer (None where it failed), the answer's fields, how it ended."""
+class TableRecord(msgspec.Struct, frozen=True):
+    """One unit: its cells by column, its answer (None if it failed), the fields of the answer, its error."""
 
     result: ResultRow
     cells: dict[str, Any]
@@ -61,18 +61,18 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def write_table(file: BinaryIO, name: str, store: Store, job: Job, *, safe: bool = False) -> None:
-    """Write the whole table to an open file, in the format that the name of the result asks for.
+    """Write the whole table to an open file, in the format of its name.
 
-    `safe`: a spreadsheet takes no cell of a .csv for a formula.
+    `safe`: cells of a .csv are escaped, so that a spreadsheet treats none of them as a formula.
     """
     if is_parquet(name):
-        from headway.batch.tables.parquet_output import write_parquet  # It brings pyarrow.
+        from headway.batch.tables.parquet_output import write_parquet  # imports pyarrow
 
         write_parquet(file, name, store, job)
         return
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
-        # A line ends as RFC 4180 has it: with both characters csv quotes cells that have either of them.
+        # Line ends of RFC 4180. With both characters, csv quotes cells that contain either of them.
         out = csv.writer(text, delimiter=delimiter_of(name) or ",", lineterminator="\r\n")
         table = lines(store, job)
         out.writerows(map(without_formula, line) for line in table) if safe else out.writerows(table)
@@ -81,7 +81,7 @@ def write_table(file: BinaryIO, name: str, store: Store, job: Job, *, safe: bool
 
 
 def lines(store: Store, job: Job) -> Iterator[list[str]]:
-    """The header, and a record for every unit as it stands, in input order: texts all."""
+    """The header and a record for every unit as it is now, in input order, all as texts."""
     layout = layout_of(store, job)
     yield layout.header()
     for record in records(store, job, layout):
@@ -95,27 +95,27 @@ def lines(store: Store, job: Job) -> Iterator[list[str]]:
         ]
 
 
-def records(store: Store, job: Job, layout: Layout) -> Iterator[Record]:
-    """Every unit as it stands, in input order."""
+def records(store: Store, job: Job, layout: TableLayout) -> Iterator[TableRecord]:
+    """Every unit as it is now, in input order."""
     for result in results_of(store, job, 0, job.total - 1):
         cells = _decode(result.metadata) if layout.columns and result.metadata is not None else {}
         failed = result.error_code is not None
         answer = None if failed else answer_of(result.body)
         fields = _values(answer, layout.fields) if layout.fields else []
-        yield Record(result, cells, answer, fields, _error(result) if failed else "")
+        yield TableRecord(result, cells, answer, fields, _error(result) if failed else "")
 
 
-def layout_of(store: Store, job: Job, more: tuple[str, ...] = ()) -> Layout:
-    """The columns of a job's table; `more` are those that only some kinds of table have."""
+def layout_of(store: Store, job: Job, more: tuple[str, ...] = ()) -> TableLayout:
+    """The columns of a job's table. `more` are columns that only some formats have."""
     columns = _columns_of(store, job)
     fields = fields_of(job.form.get("schema"))
-    return Layout(
+    return TableLayout(
         columns, fields, _names(columns, [*ADDED, *(f"answer.{field.name}" for field in fields), *more])
     )
 
 
 def _columns_of(store: Store, job: Job) -> list[str]:
-    """The columns of the table that a job came from, without its ids; none where it came from rows."""
+    """The columns of the input table without its ids; none if the input has rows."""
     first = store.results(job.id, -1, 1) if is_table(job.input) else []
     if not first or first[0].metadata is None:
         return []
@@ -123,7 +123,7 @@ def _columns_of(store: Store, job: Job) -> list[str]:
 
 
 def _names(columns: Iterable[str], added: Iterable[str]) -> dict[str, str]:
-    """What each added column is called; one that the input has gets another name."""
+    """The names of added columns. A name that the input already has gets a prefix."""
     taken = {"id", *columns}
     names = {}
     for wanted in added:
@@ -135,8 +135,8 @@ def _names(columns: Iterable[str], added: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _values(answer: str | None, fields: list[Field]) -> list[Any]:
-    """What an answer says of each field; nothing where there is no such answer."""
+def _values(answer: str | None, fields: list[AnswerField]) -> list[Any]:
+    """The value of each field in an answer; None if the answer has no such field."""
     try:
         value = None if answer is None else _decode(answer)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -149,7 +149,7 @@ def _error(result: ResultRow) -> str:
 
 
 class TableFile:
-    """One job's table, fed like an `OutputFile` and written when it is finished."""
+    """The table of one job: used like an `OutputFile`, and written when the run ends."""
 
     def __init__(
         self,
@@ -165,19 +165,19 @@ class TableFile:
         self._store: Store | None = None
 
     def look(self) -> None:
-        """Nothing depends on how far the records go."""
+        """Nothing to do: a table is always written completely."""
 
     def open(self) -> None:
         """Nothing is written before the end."""
 
     def ended(self, indexes: Iterable[int]) -> None:
-        """Their turn comes at the end."""
+        """Nothing to do: all units are written at the end."""
 
     def advance(self) -> None:
-        """The same."""
+        """Nothing is written before the end."""
 
     def finish(self) -> None:
-        """Write it, in the place of the one before."""
+        """Write the table, and replace the old one."""
         self._store = self._open_store()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,7 +191,7 @@ class TableFile:
             raise unwritable(self.path, error) from error
 
     def _replaces(self, fresh: Path) -> bool:
-        """Whether the file has to change. One that says the same already needs no owner."""
+        """Whether the file must be replaced. If the content is the same, its owner does not matter."""
         import filecmp
 
         assert self._store is not None
@@ -204,7 +204,7 @@ class TableFile:
         return True
 
     def close(self) -> None:
-        """Let go of the records."""
+        """Close the store."""
         if self._store is not None:
             self._store.close()
 
@@ -212,7 +212,7 @@ class TableFile:
 def output_for(
     open_store: Callable[[], Store], job: Job, path: Path, order: Order, *, force: bool, safe: bool = False
 ) -> JobOutput:
-    """What a file's name asks for: a table (which has one order only, and may have safe cells), or rows."""
+    """The writer for the name of a file: a table (in input order only), or rows."""
     if not is_table(path):
         return OutputFile(open_store, job, path, order)
     return TableFile(open_store, job, path, force=force, safe=safe)
