@@ -120,6 +120,8 @@ def test_turns_behind_a_failure_are_skipped_and_tried_again_with_it(
     assert codes[7] == "upstream_failed"
     assert "unit 5, which it builds on, did not succeed" in stage.rows()[7]["error"]["message"]
     monkeypatch.setenv("ALPHA_KEY", "sk-another-account")
+    planned = json.loads(headway("run", "in.jsonl", "--only-failed", "--dry-run", "--json").out)
+    assert planned["requests"] == len(mixed(stage))
     assert headway("retry", "--failed", "-q").code == 0
     again = plain(stage.rows())
     assert headway("run", "in.jsonl", "-q", "--fresh", "--serial", "--force").code == 0

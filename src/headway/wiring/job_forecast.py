@@ -119,11 +119,13 @@ def _done(store: Store, job: Job, *, only_failed: bool) -> dict[To, int]:
     """How many rows of each route would not be sent: those with an answer; with `only_failed` all that have not failed."""
     done: dict[To, int] = {}
     counts = store.per_lane(job.id)
+    # Units that were skipped because of a failed one are tried again with it.
+    tried_again = ("failed", "timed_out", *(["skipped"] if only_failed and store.has_edges(job.id) else []))
     for route in store.routes(job.id):
         own = counts.get(f"{route.provider}/{route.model}", {})
         stay = own.get("succeeded", 0) + own.get("cached", 0)
         if only_failed:
-            stay = sum(own.values()) - own.get("failed", 0) - own.get("timed_out", 0)
+            stay = sum(own.values()) - sum(own.get(status, 0) for status in tried_again)
         done[route.provider, route.model] = stay
     return done
 
