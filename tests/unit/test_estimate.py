@@ -192,7 +192,7 @@ def test_a_long_answer_raises_it_at_once_and_a_rare_one_is_forgiven() -> None:
 
 def test_one_long_answer_of_this_run_outweighs_what_earlier_jobs_taught() -> None:
     estimator = Estimator()
-    estimator.saw("a", [4.0] * 200)
+    estimator.add_outputs("a", [4.0] * 200)
     assert (estimator.knows("a"), estimator.proven("a"), estimator.reserve("a")) == (
         True,
         False,
@@ -207,7 +207,7 @@ def test_one_long_answer_of_this_run_outweighs_what_earlier_jobs_taught() -> Non
 
 def test_a_record_takes_along_the_families_that_were_learned_of_last() -> None:
     old = Estimator()
-    old.saw("first", [7.0] * ENOUGH)
+    old.add_outputs("first", [7.0] * ENOUGH)
     for number in range(LASTING_FAMILIES):
         for _ in range(ENOUGH):
             old.learn(100, f"f{number}", Usage(25.0, 50.0))

@@ -187,7 +187,7 @@ def test_few_are_out_while_nobody_knows_and_many_once_answers_were_short() -> No
 def test_few_are_out_until_this_job_has_shown_that_what_earlier_ones_taught_is_true() -> None:
     """Answers to other questions were taken for answers to these: five tokens are set aside, and a thousand come."""
     run = Run(open_ended(150), settings=Settings(max_cost_usd=6.0))
-    run.lane().estimator.saw("f", [4.0] * 150)
+    run.lane().estimator.add_outputs("f", [4.0] * 150)
     steps = play(run, lambda start, now: (1.0, ok(start.unit.index, answered(1_000.0))))
     assert steps[0][1].started == [0, 1, 2, 3]
     assert steps[-1][1].done == "budget"
@@ -196,7 +196,7 @@ def test_few_are_out_until_this_job_has_shown_that_what_earlier_ones_taught_is_t
 
 def test_what_earlier_jobs_taught_is_set_aside_and_soon_many_are_out() -> None:
     run = Run(open_ended(150), settings=Settings(max_cost_usd=6.0))
-    run.lane().estimator.saw("f", [4.0] * 150)
+    run.lane().estimator.add_outputs("f", [4.0] * 150)
     steps = play(run, lambda start, now: (1.0, ok(start.unit.index, answered(4.0))))
     assert steps[-1][1].done == "complete"
     assert steps[-1][0] <= 5.0, "eight answers were enough"

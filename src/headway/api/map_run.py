@@ -94,7 +94,7 @@ class MapRun(Generic[T, R]):
         return Settings(
             concurrency=options.concurrency,
             max_cost_usd=options.max_cost,
-            costs_told_late=options.max_cost > 0,
+            costs_known_late=options.max_cost > 0,
             deadline_at=deadline_at,
             max_identical_invalid=0,  # The callable's own exceptions say nothing about its lane.
         )

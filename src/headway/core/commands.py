@@ -1,4 +1,4 @@
-"""What the scheduler decides. The engine records each command first, then acts on it."""
+"""The commands that the scheduler issues. The engine records each of them, then acts on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.core.unit_states import Status
 class Start(msgspec.Struct, frozen=True, gc=False):
     """Send this unit now. `attempt` counts from 1 over all tries, throttled ones included.
 
-    `alone`: in a process that has run no other unit, since its worker has died too often.
+    `alone`: in a process that has run no other unit, because its worker died too often.
     """
 
     unit: Unit
@@ -33,7 +33,7 @@ class Requeue(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """The unit has come to an end. `code` is an error kind, or interrupted, deadline, budget, upstream_failed."""
+    """The unit has ended. `code` is an error kind, or interrupted, deadline, budget, upstream_failed."""
 
     unit: Unit
     status: Status
@@ -42,7 +42,7 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
 
 
 class CancelAttempt(msgspec.Struct, frozen=True, gc=False):
-    """Stop the attempt that is in flight for this unit, and answer with `Cancelled` (or `Finished` if it won)."""
+    """Stop the attempt that is in flight for this unit, and answer with `Cancelled`, or with `Finished` if it ended before."""
 
     unit: Unit
 
@@ -53,7 +53,7 @@ NoticeKind = Literal[
 
 
 class Notice(msgspec.Struct, frozen=True, gc=False):
-    """Something about a lane that a person wants to know; one for each change, never one for each unit."""
+    """A change of a lane that users should know of. One for each change, never one for each unit."""
 
     lane: str
     what: NoticeKind

@@ -1,4 +1,4 @@
-"""What can be told to the scheduler. `Scheduler.handle` takes a batch of these and the time."""
+"""The events that the scheduler takes. `Scheduler.handle` gets a batch of them and the time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from headway.core.model import Hint, LaneLimits, LaneSpec, Outcome, Unit, Usage
 
 
 class RequestAccepted(msgspec.Struct, frozen=True, gc=False):
-    """The provider took the request: its first headers are here, the answer is not yet.
+    """The provider accepted the request: its first headers have arrived, its answer has not.
 
-    `usage` is there where a stream opens with the input that was counted (Anthropic's message_start does).
+    `usage` is given if a stream begins with the counted input (Anthropic's message_start).
     """
 
     index: int
@@ -23,17 +23,17 @@ class RequestAccepted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
-    """An attempt ended, one way or another."""
+    """An attempt ended, with or without success."""
 
     index: int
     outcome: Outcome
 
 
 class AnswerRejected(msgspec.Struct, frozen=True, gc=False):
-    """The provider answered well, and its answer is not what was asked for: the lane did its part, the unit is not done.
+    """The provider answered, but the answer does not fit what was asked for. The lane succeeded, the unit did not.
 
-    `outcome` is the lane's, without a kind. `again` is the unit as it goes on, longer by what is said to the model about
-    its answer; None: it ends here.
+    `outcome` is that of the attempt, without a kind. `again` is the unit for its next attempt, which also tells the model what was
+    wrong with the answer; None: the unit ends.
     """
 
     index: int
@@ -43,7 +43,7 @@ class AnswerRejected(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cancelled(msgspec.Struct, frozen=True, gc=False):
-    """An attempt was stopped from our side, as a `CancelAttempt` command asked. `sent`: it may have left already."""
+    """An attempt was cancelled, after a `CancelAttempt` command. `sent`: its request may have been sent."""
 
     index: int
     sent: bool = True
@@ -56,20 +56,20 @@ class ReopenLane(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenLane(msgspec.Struct, frozen=True):
-    """A lane that was not known at the start."""
+    """Open a further lane while the run goes on."""
 
     spec: LaneSpec
 
 
 class SetLimits(msgspec.Struct, frozen=True, gc=False):
-    """New configured limits for a lane, while it runs."""
+    """New configured limits for a lane while the run goes on."""
 
     lane: str
     limits: LaneLimits
 
 
 class Share(msgspec.Struct, frozen=True, gc=False):
-    """Other jobs use this lane, too, or do not any more: keep to this."""
+    """The part of a lane that this job may use, as other jobs begin or cease to use it."""
 
     lane: str
     grant: Grant
@@ -121,7 +121,7 @@ class InputClosed(msgspec.Struct, frozen=True, gc=False):
 
 
 class CancelUnit(msgspec.Struct, frozen=True, gc=False):
-    """Somebody no longer wants this unit."""
+    """Cancel this unit."""
 
     index: int
 

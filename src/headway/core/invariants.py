@@ -1,4 +1,4 @@
-"""Everything that must hold of a scheduler between two calls. Tests run `check` after each step."""
+"""The invariants of a scheduler between two calls. Tests run `check` after each step."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from headway.core.lanes.queue import Entry
     from headway.core.scheduler import Scheduler
 
-#: Sums of floats drift; this much is not a leak.
+#: Sums of floats drift; a smaller difference is not a leak.
 DRIFT = 1e-6
 
 
 def check(scheduler: Scheduler) -> None:
-    """Raise AssertionError, saying what is wrong, unless every invariant holds."""
+    """Raise AssertionError with a description unless every invariant holds."""
     _check_permits(scheduler)
     _check_places(scheduler)
     _check_rendering(scheduler)

@@ -1,9 +1,9 @@
-"""How long a run still takes, and how fast it goes: only what is known counts, and what is not known is None.
+"""The remaining time and the pace of a run. Both are computed from known facts only; unknown is None.
 
-A lane takes as long as the tightest of its limits makes it: of each meter what is left to do, less what is in its bucket, over
-its rate; of its window, how long attempts take, so many at once. A pace that is still being searched for is no limit, only
-what went through once one was met; neither is a window while no attempt has ended. Where nothing of that is known, what has been answered so far tells, once
-it is enough to tell anything. The run takes as long as its slowest lane, or as what all lanes share allows.
+The tightest limit decides how long a lane takes: for a meter, the remaining work less the content of its bucket, over its
+rate; for a window, the duration of an attempt times the remaining units, over its size. A rate that is still being searched counts only after
+a first refusal, and a window only after an attempt has ended. If no limit is known, the pace so far decides, once enough attempts
+have ended. A run takes as long as its slowest lane, or as long as what all lanes share allows.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from headway.core.model import Costs
     from headway.core.scheduler import Scheduler
 
-#: Fewer answers, or less time, tell nothing about a pace.
+#: Fewer answers, or less time, say nothing about a pace.
 LEAST_ENDED: Final = 3
 LEAST_S: Final = 2.0
-#: Units that are looked at for what a unit takes, before any was sent.
+#: Before any unit was sent, the mean cost is taken from so many waiting units.
 LOOKED_AT: Final = 64
 
 
 def pace(lane: Lane, now: float) -> float:
-    """Units a second, lately. In the first seconds those that have ended: what was started then is a burst."""
+    """Recent units a second. In the first seconds this counts ended units: the starts then are a burst."""
     elapsed_s = now - lane.first_start_at
     if elapsed_s >= RATE_TAU_S:
         return lane.rate_at(now)
@@ -36,13 +36,13 @@ def pace(lane: Lane, now: float) -> float:
 
 
 def flight_s(lane: Lane) -> float | None:
-    """How long an attempt takes; None while none has ended."""
+    """The mean duration of an attempt; None before one has ended."""
     ended = lane.started - lane.in_flight
     return lane.flight_s / ended if ended else None
 
 
 def lane_eta_s(lane: Lane, remaining: int, now: float) -> float | None:
-    """When the lane will have ended what it has left; None: unknown. One that is stopped does nothing more."""
+    """Seconds until the lane has finished its remaining units; None: unknown. 0 for a stopped lane."""
     if lane.stopped or not (remaining or lane.in_flight):
         return 0.0
     took_s = flight_s(lane)
@@ -71,7 +71,7 @@ def lane_eta_s(lane: Lane, remaining: int, now: float) -> float | None:
 
 
 def _metered(lane: Lane) -> list[tuple[Meter, float, float]]:
-    """Each meter that is a limit, what a unit takes of it, and how fast it fills."""
+    """Each meter that is a limit, what a unit costs there, and its rate."""
     costs = lane.mean_costs() if lane.started else _expected(lane)
     found = []
     for meter in lane.meters:
@@ -85,7 +85,7 @@ def _metered(lane: Lane) -> list[tuple[Meter, float, float]]:
 
 
 def _expected(lane: Lane) -> Costs:
-    """What units take on average that wait to be sent."""
+    """The mean costs of waiting units."""
     seen = [entry.costs for entry in islice(lane.queue.entries(), LOOKED_AT)]
     if not seen:
         return (1.0, 0.0, 0.0, 0.0)
@@ -101,7 +101,7 @@ def _at_its_pace(lane: Lane, remaining: int, now: float) -> float | None:
 
 
 def run_eta_s(scheduler: Scheduler, etas: list[float | None], remaining: int) -> float | None:
-    """When all of it will have ended, given when each lane will."""
+    """Seconds until the run ends, given the same of each lane."""
     bounds = _shared(scheduler, remaining)
     if not (bounds and _one_by_one(scheduler)):
         bounds += etas
@@ -114,7 +114,7 @@ def _one_by_one(scheduler: Scheduler) -> bool:
 
 
 def _shared(scheduler: Scheduler, remaining: int) -> list[float | None]:
-    """What is common to all lanes makes it so long: a cap on all that is in flight, one at a time, a delay."""
+    """The bounds that all lanes share: a cap on requests in flight, serial units, a delay between starts."""
     if not remaining:
         return []
     slots = 1 if _one_by_one(scheduler) else scheduler.concurrency

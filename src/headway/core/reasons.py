@@ -161,7 +161,7 @@ class TakesLess(Reason, frozen=True, tag="takes_less"):
 
 
 class UsageDisbelieved(Reason, frozen=True, tag="usage_disbelieved"):
-    """The provider reports a usage that cannot be. A count that is no number of tokens is infinite."""
+    """The provider reported an impossible usage. A count that is not a number of tokens is stored as infinite."""
 
     input_tokens: float
     output_tokens: float
@@ -211,7 +211,7 @@ class WaitCode(StrEnum):
 class Wait(msgspec.Struct, frozen=True):
     """What a lane waits for. `until` is None where only an event can end it.
 
-    `message` is what the other end said, how the run ends, or the name of the meter that sets the pace; `limit` is how
+    `message` is the text of the provider, how the run ends, or the name of the meter that sets the pace; `limit` is how
     many may be in flight; `stop` is why the lane stopped.
     """
 

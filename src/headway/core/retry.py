@@ -16,30 +16,30 @@ from headway.core.model import Kind, Outcome, RetryPolicy
 #: A hint above this closes the whole lane instead of delaying one unit (DESIGN §2).
 LONGEST_HINT_S: Final = 60.0
 
-#: A wait longer than this is a mistake of the one who said it, or an attack: no quota is longer than a year.
+#: A longer wait is a mistake of the provider, or an attack: no quota lasts longer than a year.
 LONGEST_BELIEVED_S: Final = 366 * 86_400.0
 
 #: Refusals that say "later", not "no": they spend none of a unit's attempts.
 THROTTLES: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD})
 
-#: The lane stops; its units are as good as before.
+#: These stop the lane; its units stay pending.
 LANE_STOPPERS: Final = frozenset({Kind.QUOTA, Kind.AUTH})
 
-#: The unit itself is at fault; trying again would give the same answer.
+#: The unit itself is at fault; a retry would give the same answer.
 HOPELESS: Final = frozenset({Kind.TOO_LARGE, Kind.INVALID})
 
 #: The provider refused before it did any work, so nothing was charged.
 REFUSED: Final = THROTTLES | LANE_STOPPERS | HOPELESS | {Kind.OVERLOAD}
 
-#: A unit that was running when its worker died this often is a suspect: it runs once more, alone in a fresh process. One
-#: death there quarantines it.
+#: A unit whose worker died this often while running it is a suspect: it runs once more, alone in a fresh process. If that
+#: dies too, the unit is quarantined.
 SUSPECT_CRASHES: Final = 2
-#: A suspect waits until its lane has nothing else to do, but no longer than this.
+#: A suspect waits until its lane has no other work, but no longer than this.
 SUSPECT_WAIT_S: Final = 60.0
 
 
 def believed(outcome: Outcome) -> Outcome:
-    """The outcome without a wait that cannot be meant: not a number, negative, or longer than a year."""
+    """The outcome without an impossible wait: not a number, negative, or longer than a year."""
     hint = outcome.hint
     if hint is None or hint.retry_after_s is None or 0.0 <= hint.retry_after_s <= LONGEST_BELIEVED_S:
         return outcome
@@ -47,7 +47,7 @@ def believed(outcome: Outcome) -> Outcome:
 
 
 def unpaid(outcome: Outcome) -> bool:
-    """Whether an attempt that ended so cost nothing for certain: it was never sent, or refused before any work.
+    """Whether an attempt with this outcome certainly cost nothing: it was never sent, or refused before any work.
 
     The one rule for budgets, records and totals. What was sent and did not say what it took is unsure.
     """
@@ -56,7 +56,7 @@ def unpaid(outcome: Outcome) -> bool:
 
 
 def spread(index: int, attempt: int) -> float:
-    """A number in [-1, 1) that depends on the unit and the attempt only, evenly scattered over both."""
+    """A number in [-1, 1) that depends only on the unit and the attempt, spread evenly over both."""
     mixed = (index * 0x9E3779B1 + attempt * 0x85EBCA6B) & 0xFFFFFFFF
     mixed = ((mixed ^ (mixed >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
     mixed ^= mixed >> 13

@@ -1,9 +1,8 @@
 """Decides which unit starts when. Events in, commands out, time as an argument; nothing else.
 
-`handle(events, now)` first lets every event change the state, then starts whatever may start, lane by lane,
-and last says when it wants to be called again. It looks only at lanes that an event touched or whose instant
-has come, so an idle lane costs nothing. Units come by the same way: a lane that runs low asks for more with a
-`Fetch`, and `Units` brings them.
+`handle(events, now)` first applies every event to the state, then starts every unit that may start, lane by lane, and
+last says when it must be called again. It looks only at lanes that an event touched or whose wake-up is due, so an idle
+lane costs nothing. Units arrive as events too: a lane that runs low asks for more with a `Fetch`, and `Units` brings them.
 
 This file takes the events and joins the parts: `attempts` (what an attempt's end means), `lane_control` (hold, stop,
 reopen, limits), `supply` (units come into memory), `starting` (the start loop), `spending` (budgets), `unit_moves` (a unit goes back or ends)
@@ -46,7 +45,7 @@ class Scheduler(RunState):
         self._react: dict[type, Callable[[Any, float], None]] = {
             events.RequestAccepted: attempts.admitted,
             events.Finished: attempts.finished,
-            events.AnswerRejected: attempts.unfit,
+            events.AnswerRejected: attempts.rejected,
             events.Cancelled: attempts.cancelled,
             events.ReopenLane: control.reopen_lane,
             events.OpenLane: control.open_lane,
@@ -67,7 +66,7 @@ class Scheduler(RunState):
             control.open_lane(events.OpenLane(spec), now)
 
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
-        """Take what happened, at `now`; returns what to do, at most one wake-up among it."""
+        """Apply events at `now`; returns the commands to carry out, with at most one `Wake` among them."""
         self.commands = []
         react = self._react
         for event in happened:
@@ -101,7 +100,7 @@ class Scheduler(RunState):
         self.free_all(now)
 
     def _advance(self, now: float) -> None:
-        """Start whatever may start now, then ask for the next call or report the end."""
+        """Start what may start now, then request the next call or report the end."""
         deadline_at = self.settings.deadline_at
         if deadline_at is not None and now >= deadline_at:
             self._end.meet_deadline()
@@ -115,7 +114,7 @@ class Scheduler(RunState):
             self._ask_for_wake(now)
 
     def _ask_for_wake(self, now: float) -> None:
-        """One wake-up: the first lane's, or the deadline."""
+        """Request one wake-up: when the first lane is due, or at the deadline."""
         at = self._starting.next_at() if self.mode == "run" and not self.paused else NEVER
         deadline_at = self.settings.deadline_at
         if deadline_at is not None and deadline_at > now:

@@ -1,4 +1,4 @@
-"""A read-only view of a run: for every lane what it does, what it waits for and until when, and which limit binds."""
+"""A read-only view of a run: what each lane does, what it waits for and until when, and which limit binds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from headway.core.lanes.meter import Meter
     from headway.core.scheduler import Scheduler
 
-#: Below this share of its limit a meter is not what holds a lane back.
+#: A meter that is used less than this share does not hold its lane back.
 IDLE_SHARE: Final = 0.01
 
 
 class MeterView(msgspec.Struct, frozen=True):
-    """One limit: how much, how much is left, how deep its bucket is taken to be."""
+    """One limit: its size, its level, and the assumed depth of its bucket."""
 
     name: str
     limit: float
@@ -35,9 +35,9 @@ class MeterView(msgspec.Struct, frozen=True):
 
 
 class Reserve(msgspec.Struct, frozen=True):
-    """What is set aside for a request of a lane, where that kept it waiting: how long, and what share of its work that is.
+    """The money that is reserved for a request of a lane, if the lane had to wait for it: how long, and as a share of its work time.
 
-    `output_tokens` is how long an answer may be for that money; `limited` whether its request says so.
+    `output_tokens` is the length of an answer for that money; `limited`: the request itself sets that limit.
     """
 
     usd: float
@@ -49,7 +49,7 @@ class Reserve(msgspec.Struct, frozen=True):
 
     @property
     def binds(self) -> bool:
-        """Whether it is what held the lane back."""
+        """Whether it held the lane back."""
         return self.held_share >= BINDING
 
 
@@ -67,22 +67,22 @@ class LaneView(msgspec.Struct, frozen=True):
     refused: int
     window: int | None
     rate_per_s: float
-    #: The share of a limit that somebody else on the key uses.
+    #: The share of a limit that other clients with the same key use.
     others: float
     meters: tuple[MeterView, ...]
     binding: str
     used_of_binding: float
     wait: Wait | None
     eta_s: float | None
-    #: How much of each limit was used so far, the most used first, and how long the lane was held.
+    #: The used share of each limit so far, the most used first; and how long the lane was held.
     shares: tuple[LimitUsage, ...] = ()
     held_s: float = 0.0
-    #: How often that was, and what the provider said the last time.
+    #: The number of holds, and the reason of the last one.
     holds: int = 0
     held_for: str = ""
-    #: How much was used of the cap on what all lanes have in flight, where there is one.
+    #: The used share of the global cap, if there is one.
     cap: LimitUsage | None = None
-    #: The money that a start would have had to have, where one had to wait for it.
+    #: The money that the latest waiting start needs.
     reserve: Reserve | None = None
 
 
@@ -101,12 +101,12 @@ class Snapshot(msgspec.Struct, frozen=True):
     spent_usd: float
     eta_s: float | None
     max_cost_usd: float = 0.0
-    #: The cap on what all lanes have in flight, where there is one.
+    #: The global cap on requests in flight, if there is one.
     cap: LimitUsage | None = None
 
 
 def snapshot(scheduler: Scheduler, now: float, unfetched: Callable[[str], int]) -> Snapshot:
-    """Look at a scheduler without changing it. `unfetched`: how many units of a lane are still to be fetched."""
+    """View a scheduler without changing it. `unfetched` gives how many units of a lane have not been fetched."""
     cap = share_of_cap(scheduler)
     lanes = tuple(
         _lane_view(scheduler, lane, now, cap, 0 if lane.stock.exhausted else unfetched(lane.key))
@@ -191,7 +191,7 @@ def _binding(lane: Lane, now: float) -> tuple[str, float]:
 
 
 def _used(meter: Meter, per_s: float, now: float) -> float:
-    """The share of its limit that a lane uses. A day's is there to be used up in a minute: what is gone of it counts."""
+    """The share of its limit that a lane uses. A limit for a day may be used up within a minute: there the used part counts."""
     if meter.period_s < DAY_S:
         return per_s / meter.rate
     left = meter.level(now, meter.ceiling_s if meter.levelled else None)
@@ -199,7 +199,7 @@ def _used(meter: Meter, per_s: float, now: float) -> float:
 
 
 def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
-    """Why the lane's next unit does not start now; None where there is none or it is about to."""
+    """Why the next unit of the lane does not start now; None if there is no unit or it is about to start."""
     if lane.stopped is not None:
         return Wait(WaitCode.STOPPED, stop=lane.stopped)
     if scheduler.paused:

@@ -1,8 +1,8 @@
-"""Units that are in memory, and how they answer what the scheduler fetches.
+"""Units in memory, and the answers to the fetches of a scheduler.
 
-One cursor a lane, so that no lane's rows stand in front of another's. The scheduler itself knows no source: it asks with
-a command and receives an event. Who has the units in memory answers at once: `answer` is the answer to one fetch, and a
-`FedScheduler` is a scheduler whose fetches are all answered so.
+Each lane has its own cursor, so that no lane waits for the rows of another. The scheduler knows no source: it sends a fetch
+command and receives an event. `answer` answers one fetch from a source in memory; a `FedScheduler` is a scheduler whose
+fetches are all answered like this, at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headway.core.scheduler import Scheduler
 
 
 class UnitSource(Protocol):
-    """The contract of what holds the units that have not been handed out yet."""
+    """The contract of a source: it holds the units that have not been fetched yet."""
 
     def take(self, lane: str, n: int, longest: LengthTable | None = None) -> Sequence[Unit]:
         """Up to `n` further units of a lane, by priority, then index, or the longest first by `longest`. Fewer than `n`: there
@@ -36,14 +36,14 @@ class UnitSource(Protocol):
         """Up to `n` further units of the serial phase, any lane, by index."""
 
     def drain(self, n: int) -> Sequence[Unit]:
-        """Up to `n` of the units that have not been taken, any lane, by index: they will not be run."""
+        """Up to `n` of the units that have not been taken, of any lane, by index. They will not run."""
 
     def remaining(self, lane: str) -> int:
-        """How many `take` would still give."""
+        """How many units of a lane have not been taken."""
 
 
 class ListSource:
-    """Units in memory, given in index order. Serial ones go first, one by one."""
+    """Units in memory, in index order. Serial units go first, one by one."""
 
     def __init__(self, units: Iterable[Unit], *, serial: Iterable[Unit] = ()) -> None:
         self._serial = deque(serial)
@@ -58,7 +58,7 @@ class ListSource:
                 self._lanes[key] = deque(sorted(queue, key=lambda unit: (-unit.priority, unit.index)))
 
     def add(self, unit: Unit) -> None:
-        """Append one; a scheduler that has fetched all of its lane wants a `MoreWork` event for it."""
+        """Append a unit. A scheduler that has fetched all units of the lane needs a `MoreWork` event."""
         self._ordered.discard(unit.lane)
         self._lanes.setdefault(unit.lane, deque()).append(unit)
 
@@ -122,17 +122,17 @@ class FedScheduler:
         self.source = source
 
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
-        """As the scheduler's, without fetches."""
-        told = self.scheduler.handle(happened, now)
-        decided: list[Command] = []
-        while fetches := [command for command in told if isinstance(command, FETCHES)]:
-            decided += [command for command in told if not isinstance(command, NOT_KEPT)]
-            told = self.scheduler.handle([answer(self.source, fetch) for fetch in fetches], now)
-        return decided + told
+        """The scheduler's `handle`; its commands have no fetches."""
+        latest = self.scheduler.handle(happened, now)
+        commands: list[Command] = []
+        while fetches := [command for command in latest if isinstance(command, FETCHES)]:
+            commands += [command for command in latest if not isinstance(command, NOT_KEPT)]
+            latest = self.scheduler.handle([answer(self.source, fetch) for fetch in fetches], now)
+        return commands + latest
 
 
 FETCHES = (Fetch, FetchSerial, FetchRest)
-#: Each wake-up replaces the ones before it.
+#: A wake-up is replaced by the next one.
 NOT_KEPT = (*FETCHES, Wake)
 
 

@@ -39,7 +39,7 @@ def restore_lanes(
     starts = recorder.store.starts_since(oldest_start_utc(lanes.values(), utc))
     restore_levels(restored, starts, unknown)
     for family, outputs in spec.outputs.items():
-        lanes[spec.routes[route_of(family)].lane].estimator.saw(family, outputs)
+        lanes[spec.routes[route_of(family)].lane].estimator.add_outputs(family, outputs)
     for family, lengths in spec.lengths.items():
         for size, took_s in lengths:
             lanes[spec.routes[route_of(family)].lane].order.recall(family, size, took_s)

@@ -75,7 +75,7 @@ def _line(route: StoredRoute, price: Price, units: list[PendingUnit], seen: Mapp
     """The line about what is set aside for answers without max_tokens."""
     estimator = Estimator()
     for family, outputs in seen.items():
-        estimator.saw(family, outputs)
+        estimator.add_outputs(family, outputs)
     names = {family_name(unit.route, unit.family): unit for unit in units}
     largest = max(names, key=estimator.reserve)
     tokens = estimator.reserve(largest)
@@ -93,5 +93,5 @@ def _line(route: StoredRoute, price: Price, units: list[PendingUnit], seen: Mapp
 def open_output(lessons: list[UsageSample]) -> float:
     """The output tokens that are set aside for an answer without max_tokens, given earlier answers."""
     estimator = Estimator()
-    estimator.saw("", [float(one.output_tokens) for one in reversed(lessons[:KEPT])])
+    estimator.add_outputs("", [float(one.output_tokens) for one in reversed(lessons[:KEPT])])
     return estimator.reserve("") if lessons else FIRST_RESERVE

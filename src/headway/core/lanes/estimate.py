@@ -1,13 +1,12 @@
-"""What a unit will take, from its length and from what units like it took before.
+"""Estimates what a unit will use, from its length and from what similar units used.
 
-Tokens are characters divided by a ratio, four to begin with and then whatever the reported usage says. The output
-to be expected is the median of what units of the same *family* (the same prompt with other contents) produced, or
-of the whole lane while a family is new. The most to be expected is a high quantile: it stands in for `max_tokens`
-where none is sent. Both feed the reservation, and the expected output orders longest-first.
+Input tokens are characters divided by a ratio: four at first, then what the reported usage shows. The expected output is the
+median of what units of the same *family* (the same prompt with other contents) produced, or of the whole lane while a family
+is new. The largest expected output is a high quantile; it stands for `max_tokens` if a request has none. Meters reserve both.
 
-Money is set aside by what answers of the same family were like, and by nothing else: what another prompt is answered with
-says nothing about this one. For the input it is set aside by the bytes of the text, since no tokenizer makes more tokens than
-that, and by less once this run has seen how many tokens its texts have. Pacing goes by the likely size, not by the most.
+Money for the output is reserved by earlier answers of the same family only: the answers to another prompt say nothing about
+this one. Money for the input is reserved by the bytes of the text, since no tokenizer makes more tokens than that, and by less
+once this run has seen how many tokens its texts have. Pacing uses the likely size, not the largest.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ import msgspec
 
 from headway.core.model import Estimate, Usage
 
-#: Characters a token before anything was reported: English prose and code are between 3 and 5.
+#: Characters a token before any usage was reported: English prose and code have between 3 and 5.
 FIRST_RATIO: Final = 4.0
-#: How much one report moves the ratio, once there have been a few; the first ones count in full.
+#: The weight of one report in the ratio; the first reports count in full.
 SMOOTHING: Final = 0.05
-#: Outputs that are remembered a family, and how many it takes before a family speaks for itself.
+#: Outputs that are kept for each family, and how many a family needs before they are used.
 KEPT: Final = 256
 ENOUGH: Final = 8
-#: Expected output before anything was seen, as a share of `max_tokens`, or this many tokens.
+#: The expected output before any answer: a share of `max_tokens`, or this many tokens.
 FIRST_SHARE: Final = 0.25
 FIRST_OUTPUT: Final = 256.0
-#: The quantile that stands in for a missing `max_tokens`.
+#: The quantile that stands for a missing `max_tokens`.
 HIGH: Final = 0.95
-#: What money is set aside for, where nothing limits an answer: so much more than this quantile of what was seen of its family
-#: (of fewer than fifty answers that is the longest), and this many tokens until there are enough of them.
+#: Money for an answer without a limit is reserved for so many times this quantile of its family (with fewer than fifty
+#: answers that is the longest), and for this many tokens until there are enough answers.
 LONG: Final = 0.98
 MARGIN: Final = 1.25
 FIRST_RESERVE: Final = 1_024.0
-#: Input is set aside for so many times what this run has seen of it: English is followed by Chinese.
+#: Input is reserved for so many times what this run has seen: Chinese may follow English.
 INPUT_MARGIN: Final = 2.0
-#: Families beyond this many share the lane's memory: a family a row would be no family.
+#: Further families use the outputs of the whole lane: with one family a row there is nothing to learn.
 MOST_FAMILIES: Final = 1000
-#: Families that a record takes along: those that were learned of last.
+#: Families that a record keeps: the latest ones.
 LASTING_FAMILIES: Final = 64
 
 
@@ -59,19 +58,19 @@ class Outputs:
         return len(self._sorted)
 
     def add(self, tokens: float) -> None:
-        """One more; the oldest is forgotten."""
+        """Add one; the oldest is dropped."""
         if len(self._recent) == KEPT:
             del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
         self._recent.append(tokens)
         insort(self._sorted, tokens)
 
     def quantile(self, share: float) -> float:
-        """The value that this share of them stays below."""
+        """The quantile of this share."""
         return self._sorted[min(len(self._sorted) - 1, int(share * len(self._sorted)))]
 
 
 class EstimatorRecord(msgspec.Struct, frozen=True):
-    """What an estimator takes along: the ratio, and a few quantiles a family."""
+    """What is stored of an estimator: the ratio, and some quantiles for each family."""
 
     chars_per_token: float
     reports: int
@@ -79,20 +78,20 @@ class EstimatorRecord(msgspec.Struct, frozen=True):
 
 
 class Estimator:
-    """Learns one lane's ratio and outputs."""
+    """Learns the ratio and the outputs of one lane."""
 
     def __init__(self) -> None:
         self.chars_per_token = FIRST_RATIO
         self.reports = 0
         self._all = Outputs()
         self._families: dict[str, Outputs] = {}
-        #: Those that were learned of in this run, by its own answers.
+        #: The outputs of this run alone.
         self._latest: dict[str, Outputs] = {}
-        #: Their input tokens in this run, as a share of the most that they could have.
+        #: The input tokens of this run, as a share of the most that each text could have.
         self._inputs: dict[str, Outputs] = {}
 
     def estimate(self, chars: int, max_tokens: float = 0.0, family: str = "", usd: float = 0.0) -> Estimate:
-        """What a unit of this length and family is expected to take."""
+        """The estimate for a unit of this length and family."""
         outputs = self._outputs(family)
         if outputs is None:
             expected = max_tokens * FIRST_SHARE if max_tokens else FIRST_OUTPUT
@@ -105,17 +104,17 @@ class Estimator:
         return Estimate(chars / self.chars_per_token, expected, most, usd)
 
     def knows(self, family: str) -> bool:
-        """Whether enough answers of this family were seen to set money aside by them."""
+        """Whether enough answers of this family are known to reserve money by them."""
         own = self._families.get(family)
         return own is not None and len(own) >= ENOUGH
 
     def proven(self, family: str) -> bool:
-        """Whether this run has seen enough of them itself: what earlier jobs taught may be of other questions."""
+        """Whether this run has enough answers of its own: those of earlier jobs may be to other questions."""
         own = self._latest.get(family)
         return own is not None and len(own) >= ENOUGH
 
     def reserve(self, family: str) -> float:
-        """The output tokens to set money aside for, of a unit whose answer nothing limits. A longer answer may come."""
+        """The output tokens to reserve money for, for a unit whose answer has no limit. The answer may be longer."""
         known, own = self._families.get(family), self._latest.get(family)
         if known is None or not known:
             return FIRST_RESERVE
@@ -127,7 +126,7 @@ class Estimator:
         return len(self._inputs.get(family, ()))
 
     def input_reserve(self, family: str, most: float, *, exact: bool) -> float:
-        """The input tokens to set money aside for. `exact`: a text, which cannot have more than `most`."""
+        """The input tokens to reserve money for. `exact`: a text, which cannot have more than `most`."""
         own = self._inputs.get(family)
         if own is None or not own:
             return most
@@ -136,14 +135,14 @@ class Estimator:
             return min(seen, most) if len(own) >= ENOUGH else most
         return seen if len(own) >= ENOUGH else max(seen, most)
 
-    def saw(self, family: str, outputs: Iterable[float]) -> None:
-        """What answers of a family were like in earlier jobs, the oldest first."""
+    def add_outputs(self, family: str, outputs: Iterable[float]) -> None:
+        """Add the outputs of a family in earlier jobs, the oldest first."""
         seen = self._families.setdefault(family, Outputs())
         for tokens in outputs:
             seen.add(tokens)
 
     def learn(self, chars: int, family: str, usage: Usage, input_most: float = 0.0) -> None:
-        """An attempt of this length and family really took so much; `input_most` is the most input that it could have."""
+        """Learn the usage of an attempt; `input_most` is the most input tokens that it could have."""
         if usage.input_tokens > 0.0 and input_most > 0.0 and self._remembered(self._inputs, family):
             self._inputs.setdefault(family, Outputs()).add(usage.input_tokens / input_most)
         if usage.input_tokens > 0.0 and chars > 0:
@@ -167,7 +166,7 @@ class Estimator:
         return self._all if len(self._all) >= ENOUGH else None
 
     def export(self) -> EstimatorRecord:
-        """As a plain record: eleven quantiles a family say enough."""
+        """A record with eleven quantiles for each family."""
         lasting = [*(name for name in self._families if name not in self._latest), *self._latest]
         known = {"": self._all, **{name: self._families[name] for name in lasting[-LASTING_FAMILIES:]}}
         shares = [1.0 - HIGH, *(place / 10.0 for place in range(1, 10)), HIGH]
@@ -179,7 +178,7 @@ class Estimator:
         return EstimatorRecord(self.chars_per_token, self.reports, outputs)
 
     def recall(self, record: EstimatorRecord) -> None:
-        """Go on from an earlier run's record; what is seen now soon outweighs it."""
+        """Continue from the record of an earlier run; new reports soon outweigh it."""
         self.chars_per_token = record.chars_per_token
         self.reports = min(record.reports, int(1.0 / SMOOTHING))
         for family, quantiles in record.outputs.items():

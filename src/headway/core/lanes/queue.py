@@ -1,7 +1,7 @@
-"""The units of one lane that are in memory: those that may go, in order, and those that wait for an instant.
+"""The units of one lane in memory: those that may start, in order, and those that wait for an instant.
 
-A unit that was running when its worker died twice is a suspect. It is kept apart and goes one at a time, when the lane
-has nothing else to do or after a minute: the next death then shows whether the unit is the cause.
+A unit whose worker died twice while running it is a suspect. Suspects are kept apart and run one at a time, when the lane has no
+other work or after a minute: if the worker dies again, the unit is the cause.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALWAYS: Final = float("-inf")
 
 
 class Entry:
-    """A unit inside the scheduler: its budget so far and, while it is out, the attempt's facts."""
+    """A unit inside the scheduler: its retries so far and, while it is in flight, the facts of the attempt."""
 
     __slots__ = (
         "accepted", "alone_by", "attempts", "cancel_reason", "charged", "costs", "crashes", "epoch", "estimate", "fits", "flight", "guess", "lane", "marks",
@@ -32,23 +32,23 @@ class Entry:
 
     meters: tuple[Meter, ...]
     marks: list[float]
-    #: What the meters hold for the attempt: the reservation at first, then what of it has been settled.
+    #: What the meters hold for the attempt: the reservation at first, then the settled costs.
     charged: Costs
     epoch: int
     seq: int
-    #: How many of the lane were in flight when it was sent, itself included.
+    #: How many of the lane were in flight when it was sent, including itself.
     flight: int
     accepted: bool
     #: What else the attempt is for: "window", "canary", "breaker" or nothing.
     probe: str
-    #: Why we stopped the attempt, while it is out: "unwanted", "deadline", "aborted" or nothing.
+    #: Why the attempt was cancelled: "unwanted", "deadline", "aborted" or nothing.
     cancel_reason: str
-    #: Why it waits, while it waits for an instant.
+    #: Why it waits for an instant.
     why: str
     started_at: float
     #: When it met its first rate limit, once `throttles` counts any.
     refused_at: float
-    #: What the lane went by when this unit was last found to fit it.
+    #: The `basis` of the lane when this unit was last found to fit.
     fits: object
 
     def __init__(self, unit: Unit, lane: Lane, estimate: Estimate, costs: Costs) -> None:
@@ -61,17 +61,17 @@ class Entry:
         self.attempts = 0
         self.throttles = 0
         self.crashes = 0
-        #: Of a suspect: when it goes at the latest.
+        #: Of a suspect: the latest instant at which it starts.
         self.alone_by = NEVER
         self.not_before = ALWAYS
         self.waits_for = 0
         self.fits = None
-        #: Whether it was started before this run had seen how large such units are.
+        #: Whether the size of such units was unknown to this run when it was started.
         self.guess = False
 
     @property
     def suspect(self) -> bool:
-        """Whether it is to run alone."""
+        """Whether it must run alone."""
         return self.alone_by != NEVER
 
 
@@ -86,22 +86,22 @@ class Queue:
         self.orders = 0
         self.ready: list[tuple[int, float, int, Entry]] = []
         self.delayed: list[tuple[float, int, Entry]] = []
-        #: Those that are to run alone, by when each goes at the latest.
+        #: Units that must run alone, by the latest instant at which each starts.
         self.suspects: list[tuple[float, int, Entry]] = []
-        #: The suspect whose turn it is, until its attempt has ended.
+        #: The suspect that is next or in flight.
         self._on_trial: Entry | None = None
 
     def __len__(self) -> int:
         return len(self.ready) + len(self.delayed) + len(self.suspects)
 
     def push(self, entry: Entry) -> None:
-        """Add one that may go now. Indices differ, so entries themselves are never compared."""
+        """Add a unit that may start now. Indices differ, so entries themselves are never compared."""
         unit = entry.unit
         expected_s = 0.0 if self._lengths is None else self._lengths.of(unit)
         heappush(self.ready, (-unit.priority, -expected_s, unit.index, entry))
 
     def order_by(self, lengths: LengthTable) -> None:
-        """The longest go first from now on."""
+        """From now on the longest units start first."""
         self._lengths = lengths
         self.orders += 1
         self.ready = [
@@ -112,15 +112,15 @@ class Queue:
         heapify(self.ready)
 
     def shorter_than(self, expected_s: float) -> int:
-        """How many of those that may go are expected to take less than this, where the longest go first."""
+        """How many of the units that may start are expected to take less than this."""
         return sum(-item[1] < expected_s for item in self.ready)
 
     def delay(self, entry: Entry) -> None:
-        """Add one that waits for its `not_before`. It holds nothing meanwhile."""
+        """Add a unit that waits for its `not_before`. It holds no permit meanwhile."""
         heappush(self.delayed, (entry.not_before, entry.unit.index, entry))
 
     def ripen(self, now: float) -> None:
-        """Move those whose instant has come."""
+        """Move the units whose instant has come."""
         delayed = self.delayed
         while delayed and (delayed[0][0] <= now or delayed[0][2].status is not Status.PENDING):
             entry = heappop(delayed)[2]
@@ -132,7 +132,7 @@ class Queue:
                 self.push(entry)
 
     def try_suspect(self, now: float, *, lane_idle: bool) -> None:
-        """Let the next suspect go if its time has come, or if nothing else of the lane runs or waits."""
+        """Let the next suspect start if its time has come, or if the lane has no other work."""
         if self._trial_goes_on():
             return
         if self.suspects[0][0] > now and not (lane_idle and self._only_suspects()):
@@ -140,11 +140,11 @@ class Queue:
         entry = heappop(self.suspects)[2]
         if entry.status is Status.PENDING:
             self._on_trial = entry
-            entry.not_before = now  # The lane's limits did not keep it waiting.
+            entry.not_before = now  # Until now it did not wait for the limits of the lane.
             self.push(entry)
 
     def ended(self, entry: Entry) -> None:
-        """Its attempt is over: the next suspect may go."""
+        """Its attempt has ended: the next suspect may start."""
         if entry is self._on_trial:
             self._on_trial = None
 
@@ -156,7 +156,7 @@ class Queue:
         return self.head() is None and not any(item[2].status is Status.PENDING for item in self.delayed)
 
     def head(self) -> Entry | None:
-        """The next to go; those cancelled meanwhile are dropped on the way."""
+        """The next unit to start; cancelled ones are dropped."""
         ready = self.ready
         while ready:
             entry = ready[0][3]
@@ -166,7 +166,7 @@ class Queue:
         return None
 
     def peek(self) -> Entry | None:
-        """The same without touching anything, for those who only look."""
+        """The same without changing anything."""
         alive = (item for item in self.ready if item[3].status is Status.PENDING)
         first = (
             next(alive, None)
@@ -176,29 +176,29 @@ class Queue:
         return None if first is None else first[3]
 
     def pop(self) -> None:
-        """Take the head off."""
+        """Remove the head."""
         heappop(self.ready)
 
     def next_at(self) -> float:
-        """When the first of those that wait is due."""
+        """When the first waiting unit is due."""
         delayed_at = self.delayed[0][0] if self.delayed else NEVER
         if not self.suspects or self._trial_goes_on():
             return delayed_at
         return min(delayed_at, self.suspects[0][0])
 
     def waiting(self) -> Iterator[Entry]:
-        """Those that wait: for an instant, or to run alone."""
+        """The units that wait for an instant, or to run alone."""
         for item in (*self.delayed, *self.suspects):
             if item[2].status is Status.PENDING:
                 yield item[2]
 
     def counts(self) -> tuple[int, int]:
-        """How many may go, and how many wait for an instant."""
+        """How many may start, and how many wait."""
         ready = sum(item[3].status is Status.PENDING for item in self.ready)
         return ready, sum(1 for _ in self.waiting())
 
     def entries(self) -> Iterator[Entry]:
-        """Everything that is still pending, in no order."""
+        """All pending units, in no order."""
         for item in self.ready:
             if item[3].status is Status.PENDING:
                 yield item[3]

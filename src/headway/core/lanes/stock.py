@@ -1,4 +1,4 @@
-"""How many units of a lane are kept in memory, and the fetch that is under way for more of them.
+"""How many units of a lane are in memory, and the fetch that is under way.
 
 A lane asks for its next units before it runs out of them: as soon as fewer than `low` are ready. One fetch is under way at
 a time. The marks follow the lane's pace, so that a fast lane has enough to start from while its next units are being read.
@@ -14,7 +14,7 @@ from headway.core.lanes.queue import ALWAYS, NEVER
 #: How many units a fetch asks for, and the stock below which it does: as many as may start while the next are being read.
 BATCH: Final = 128
 LOW: Final = 32
-#: A lane's stock lasts for so long at its present pace, up to so many units.
+#: The stock lasts so long at the present pace of the lane, up to so many units.
 STOCK_S: Final = 0.5
 MOST_LOW: Final = 1024
 
@@ -65,6 +65,6 @@ class Stock:
         self.low = self._least + shorter
 
     def more_work(self) -> None:
-        """The source has units again. A fetch that is under way may have been answered before that."""
+        """The source has units again. A fetch that is under way may be answered without them."""
         self.exhausted = False
         self._more_meanwhile = True

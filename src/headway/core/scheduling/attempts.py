@@ -1,4 +1,4 @@
-"""What an attempt's news means: the lane learns, the unit pays, and goes back or ends."""
+"""Handles the events of attempts: the lane learns, the unit spends its retry budget, and is requeued or ends."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from headway.core.scheduling.unit_moves import UnitMoves
 from headway.core.scheduling.verdict import judge
 from headway.core.unit_states import Move
 
-#: So long after a probe is due, the unit whose probe failed may go again.
+#: A unit whose breaker probe failed may start so long after the next probe is due.
 BEHIND_S: Final = 0.001
-#: What says nothing about a lane: the death of a worker, and where failures are the units' own everything that breaks off.
+#: Failures that say nothing about a lane: a dead worker; with `own_failures`, everything that breaks off.
 _CRASHES: Final = frozenset({Kind.CRASH})
 _OWN: Final = frozenset({Kind.CRASH, Kind.TRANSIENT, Kind.TIMEOUT})
 _CUT_SHORT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled")
@@ -37,7 +37,7 @@ _NEVER_SENT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled", sent=Fals
 
 
 class Attempts:
-    """Takes the events of attempts that are out."""
+    """Handles the events of attempts in flight."""
 
     def __init__(self, run: RunState, control: LaneControl, moves: UnitMoves, spending: Spending) -> None:
         self._run, self._control, self._moves, self._spending = run, control, moves, spending
@@ -52,9 +52,9 @@ class Attempts:
         others = lane.others
         lane.admitted(entry, event.hint, now, event.usage)
         if lane.meters is not meters:
-            self._control.tell_limits(lane)
+            self._control.report_limits(lane)
         if lane.others != others:
-            self._control.tell_of_others(lane, others)
+            self._control.report_other_clients(lane, others)
         if lane.breaker.troubled and lane.breaker.admitted(entry.seq):
             self._run.notice(lane, "breaker_closed", AnswersAgain())
         self._run.dirty[lane.key] = lane
@@ -62,7 +62,7 @@ class Attempts:
     def finished(self, event: events.Finished, now: float) -> None:
         entry = self._run.out.pop(event.index, None)
         if entry is None:
-            return  # A late answer of an attempt that was settled before.
+            return  # A late answer to an attempt that was settled before.
         lane, outcome = entry.lane, event.outcome
         self._release(entry, outcome, now)
         if outcome.kind is None:
@@ -75,8 +75,8 @@ class Attempts:
         else:
             self._failed(entry, believed(outcome), outcome.kind, now)
 
-    def unfit(self, event: events.AnswerRejected, now: float) -> None:
-        """An answer that does not fit is the model's fault, never the lane's: the unit alone pays, with an attempt."""
+    def rejected(self, event: events.AnswerRejected, now: float) -> None:
+        """A rejected answer is never the fault of the lane: only the unit pays, with an attempt."""
         entry = self._run.out.pop(event.index, None)
         if entry is None:
             return
@@ -102,24 +102,24 @@ class Attempts:
             self._after_cancel(entry, now)
 
     def _release(self, entry: Entry, outcome: Outcome, now: float) -> None:
-        """Give back what the attempt held: its lane's permit, the global one, the budget set aside."""
+        """Release what the attempt held: the permit of its lane, the global one, its reservation."""
         lane = entry.lane
         meters = lane.meters
         others = lane.others
         lane.release(entry, outcome, now)
         if outcome.disbelieved is not None:
-            self._control.tell_of_usage(lane, outcome.disbelieved)
+            self._control.report_usage(lane, outcome.disbelieved)
         if entry.suspect:
             lane.queue.ended(entry)
         if lane.meters is not meters:
-            self._control.tell_limits(lane)
+            self._control.report_limits(lane)
         if lane.others != others:
-            self._control.tell_of_others(lane, others)
+            self._control.report_other_clients(lane, others)
         self._run.dirty[lane.key] = lane
         self._spending.settle(entry, outcome)
 
     def _after_cancel(self, entry: Entry, now: float) -> None:
-        """An attempt that we stopped has ended: it goes where the reason for stopping it says."""
+        """A cancelled attempt has ended: the reason for cancelling it decides what happens to its unit."""
         entry.lane.drop_probe(entry)
         if entry.cancel_reason == "unwanted":
             self._moves.end(entry, Move.CANCEL, "interrupted", "cancelled")
@@ -131,7 +131,7 @@ class Attempts:
             self._moves.put_back(entry, Move.RELEASE, now, None, "interrupted")
 
     def _failed(self, entry: Entry, outcome: Outcome, kind: Kind, now: float) -> None:
-        """The lane learns, the unit's budget pays, and the unit goes back or ends."""
+        """The lane learns, the unit spends its retry budget, and is requeued or ends."""
         lane = entry.lane
         if outcome.reached or lane.succeeded:
             lane.breaker.heard = True
@@ -141,7 +141,7 @@ class Attempts:
         lane.drop_probe(entry)
         if verdict.move is Move.RETRY:
             not_before = verdict.not_before
-            if probe:  # The next probe is another unit's, if there is one: this one may be at fault itself.
+            if probe:  # Another unit makes the next probe, if there is one: this one may be at fault itself.
                 not_before = max(not_before, now + lane.breaker.next_pause_s + BEHIND_S)
             self._moves.put_back(entry, Move.RETRY, not_before, kind, verdict.message or outcome.message)
         else:
@@ -149,7 +149,7 @@ class Attempts:
         self._judge_lane(entry, kind, outcome, now, probe=probe)
 
     def _learn(self, entry: Entry, outcome: Outcome, kind: Kind, now: float) -> float:
-        """What the lane learns from a failure; returns when the provider said that the unit may come again."""
+        """The lane learns from a failure; returns the instant at which the provider allows a retry."""
         lane = entry.lane
         if kind in THROTTLES:
             return self._throttled(entry, outcome, now)
@@ -161,7 +161,7 @@ class Attempts:
         return hinted_at
 
     def _judge_lane(self, entry: Entry, kind: Kind, outcome: Outcome, now: float, *, probe: bool) -> None:
-        """Whether the failure closes the lane: for good, until an instant, or by its breaker."""
+        """Close the lane if the failure demands it: for this run, until an instant, or by its breaker."""
         lane, message = entry.lane, outcome.message
         if kind in LANE_STOPPERS:
             self._control.stop(lane, AccountRefused(kind, message, outcome.wrong_path))
@@ -174,7 +174,7 @@ class Attempts:
             self._count_failure(entry, kind, message, now, probe=probe)
 
     def _throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
-        """The lane learns from a refusal; say so where it learns something that people should know."""
+        """The lane learns from a refusal; a notice reports what users should know."""
         lane = entry.lane
         rule, finder = lane.growth_rule, lane.finder
         fell_to = 1.0 if finder is None else finder.fell_to
@@ -188,7 +188,7 @@ class Attempts:
         return hinted_at
 
     def _count_failure(self, entry: Entry, kind: Kind, message: str, now: float, *, probe: bool) -> None:
-        """Feed the breaker; say so when it opens, and stop the lane when it has been open for too long."""
+        """Count a failure for the breaker; report when it opens, and stop the lane if it has been open for too long."""
         lane = entry.lane
         breaker = lane.breaker
         breaker.hear(message or str(kind), entry.started_at)
@@ -215,16 +215,16 @@ class Attempts:
         return sum(other.lane is lane and first <= other.seq <= last for other in self._run.out.values())
 
     def _recover(self, lane: Lane, entry: Entry) -> None:
-        """The lane answers: forget its failures."""
+        """The provider answers: forget the failures of the lane."""
         breaker = lane.breaker
         if breaker.troubled and breaker.succeeded(entry.seq):
             self._run.notice(lane, "breaker_closed", AnswersAgain())
 
     def _count_invalid(self, entry: Entry, kind: Kind, message: str) -> None:
-        """The same complaint again and again is about the lane's settings, not about the units.
+        """Count `invalid` answers with the same message: many in a row are about the settings of the lane, not about the units.
 
-        Complaints come back sooner than answers do. So the run is weighed against the unanswered attempts that went out
-        before this one, or before the run's first complaint came back: each of them may still succeed.
+        Errors arrive sooner than answers. So their number is weighed against the unanswered attempts that were sent before
+        this one, or before the first such error arrived: each of them may still succeed.
         """
         lane, most = entry.lane, self._run.settings.max_identical_invalid
         if kind is not Kind.INVALID or not most:

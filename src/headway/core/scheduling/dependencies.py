@@ -9,7 +9,7 @@ from headway.core.unit_states import Status
 
 
 class Dependencies:
-    """Who waits for whom, and how those that others wait for have ended."""
+    """Which units wait for which, and how those that others wait for have ended."""
 
     __slots__ = ("_ended", "_waiting", "count")
 
@@ -19,11 +19,11 @@ class Dependencies:
         self.count = 0
 
     def failed(self, entry: Entry) -> int | None:
-        """A unit it builds on that has ended without success."""
+        """The index of a unit that it depends on and that has ended without success."""
         return next((index for index in entry.unit.after if self._ended.get(index) is False), None)
 
     def block(self, entry: Entry) -> bool:
-        """Let it wait for whatever has not ended yet; returns whether there is anything to wait for."""
+        """Make it wait for its dependencies that have not ended; returns whether there are any."""
         open_ones = [index for index in entry.unit.after if index not in self._ended]
         for index in open_ones:
             self._waiting.setdefault(index, []).append(entry)
@@ -32,7 +32,7 @@ class Dependencies:
         return bool(open_ones)
 
     def ended(self, index: int, *, good: bool) -> Iterator[Entry]:
-        """A unit that others build on has ended: those that this decides, to go or to be skipped."""
+        """A unit that others depend on has ended: yields those that can now start or must be skipped."""
         self._ended[index] = good
         for entry in self._waiting.pop(index, ()):
             if entry.status is not Status.PENDING or entry.waits_for == 0:
@@ -52,7 +52,7 @@ class Dependencies:
                     yield entry
 
     def drop(self, entry: Entry) -> None:
-        """It waits no longer: somebody cancelled it."""
+        """It was cancelled and no longer waits."""
         if entry.waits_for:
             entry.waits_for = 0
             self.count -= 1

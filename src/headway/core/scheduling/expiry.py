@@ -1,6 +1,6 @@
-"""Reports what never started when the run's deadline passes: what is in memory and what was never fetched, by index.
+"""Reports the units that had not started at the deadline, by index: those in memory and those that were never fetched.
 
-The rest of the source is read a page at a time, so that a job of any size is reported in portions.
+The source is read a page at a time, so that a job of any size is reported in parts.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from headway.core.unit_states import Status
 
 
 class Expiry:
-    """The units that the deadline has caught and that are not reported yet."""
+    """The units that had not started at the deadline and are not reported yet."""
 
     __slots__ = ("_entries", "fetching", "over")
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = [(entry.unit.index, entry) for entry in entries]
         heapify(self._entries)
-        #: Whether a page of the rest is on its way.
+        #: Whether a page of the source is being read.
         self.fetching = False
         #: Whether the source has been read to its end.
         self.over = False

@@ -1,4 +1,4 @@
-"""Opens, holds, stops and reopens lanes, and says so: one notice for each change."""
+"""Opens, holds, stops and reopens lanes, with one notice for each change."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from headway.core.scheduling.run_state import RunState
 
 
 class LaneControl:
-    """What is done to a lane as a whole."""
+    """Changes a lane as a whole."""
 
     def __init__(self, run: RunState) -> None:
         self._run = run
 
-    def tell_limits(self, lane: Lane) -> None:
-        """Say what limits are in force, where that is news."""
+    def report_limits(self, lane: Lane) -> None:
+        """Report the limits in force if they have changed."""
         limits = lane.limits_in_force()
         if limits != lane.limits_announced:
             lane.limits_announced = limits
             self._run.notice(lane, "limit", LimitsInForce(limits))
 
-    def tell_of_others(self, lane: Lane, before: float) -> None:
-        """Say once that somebody else uses the key, and once that nobody does any more."""
+    def report_other_clients(self, lane: Lane, before: float) -> None:
+        """Report once that other clients use the key, and once that they no longer do."""
         if lane.others and not before:
             self._run.notice(lane, "shared", OthersUseKey(lane.others))
         elif before and not lane.others:
             self._run.notice(lane, "shared", OthersGone())
 
-    def tell_of_usage(self, lane: Lane, usage: Usage) -> None:
-        """Say once that the provider reports what cannot be."""
+    def report_usage(self, lane: Lane, usage: Usage) -> None:
+        """Report once that the provider reports an impossible usage."""
         if not lane.disbelieved:
             lane.disbelieved = True
             self._run.notice(lane, "usage", UsageDisbelieved(usage.input_tokens, usage.output_tokens))
 
     def open_lane(self, event: events.OpenLane, now: float) -> None:
-        """A lane that is there already takes the new limits and keeps everything else."""
+        """Open a lane. One that is open already takes the new limits and keeps everything else."""
         lane = self._run.lanes.get(event.spec.key)
         if lane is None:
             lane = self._run.lanes[event.spec.key] = Lane(event.spec, now, self._run.out)
@@ -58,13 +58,13 @@ class LaneControl:
         self._run.dirty[lane.key] = lane
 
     def _lane_budget(self, lane_budget: LaneBudget) -> Budget:
-        """The budget of that name: the first lane that names it says how much it holds."""
+        """The budget of that name; the first lane that names it sets its cap."""
         if lane_budget.name not in self._run.lane_budgets:
             self._run.lane_budgets[lane_budget.name] = Budget.of(lane_budget)
         return self._run.lane_budgets[lane_budget.name]
 
     def announce_hold(self, lane: Lane, now: float) -> None:
-        """Say once that a lane is held; a hold longer than anyone wants to wait parks it."""
+        """Report once that a lane is held. A hold longer than `max_hold_s` parks the lane."""
         longest_s, hold = self._run.settings.max_hold_s, lane.hold
         if longest_s is not None and hold.until - now > longest_s:
             self.stop(lane, HoldTooLong(hold.reason))
@@ -72,8 +72,8 @@ class LaneControl:
             hold.announce(now)
             self._run.notice(lane, "held", ProviderMessage(hold.reason), hold.until)
 
-    def mind_hold(self, lane: Lane, now: float) -> None:
-        """Announce a hold that came with a lane's memory, and the end of any."""
+    def check_hold(self, lane: Lane, now: float) -> None:
+        """Report a hold that came with the record of the lane, and the end of a hold."""
         hold = lane.hold
         if hold.until > now:
             self.announce_hold(lane, now)
@@ -83,7 +83,7 @@ class LaneControl:
             self._run.notice(lane, "released", ProviderMessage(hold.reason))
 
     def stop(self, lane: Lane, reason: StopReason) -> None:
-        """Close a lane for this run, with one explanation; its units stay pending."""
+        """Close a lane for this run, with one notice; its units stay pending."""
         if lane.stopped is None:
             lane.stopped = reason
             lane.parked = isinstance(reason, HoldTooLong)
@@ -100,7 +100,7 @@ class LaneControl:
     def set_limits(self, event: events.SetLimits, now: float) -> None:
         lane = self._run.lanes[event.lane]
         lane.configure(event.limits, now)
-        self.tell_limits(lane)
+        self.report_limits(lane)
         self._run.dirty[lane.key] = lane
 
     def share(self, event: events.Share, now: float) -> None:

@@ -1,4 +1,4 @@
-"""How a run ends: it is complete, nothing more can start, it is aborted, or its deadline passes."""
+"""Ends a run: it is complete, nothing more can start, it is aborted, or its deadline passes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPIRY_BATCH: Final = 10_000
 
 
 class RunEnd:
-    """Stops attempts, reports what a deadline caught, and says `Done` once."""
+    """Cancels attempts, reports units that a deadline left, and issues `Done` once."""
 
     def __init__(self, run: RunState, moves: UnitMoves) -> None:
         self._run, self._moves = run, moves
@@ -35,18 +35,18 @@ class RunEnd:
                 self._run.commands.append(commands.CancelAttempt(entry.unit))
 
     def meet_deadline(self) -> None:
-        """Nothing more starts, what is in flight is stopped; what an abort left pending stays so."""
+        """Start nothing more and cancel what is in flight. Units that an abort left pending stay pending."""
         if self._run.mode == "run":
             self._run.mode = "deadline"
         self._stop_flights("deadline")
 
     @property
     def expiring(self) -> bool:
-        """Whether units that the deadline has caught are still to be reported."""
+        """Whether units that the deadline left are still to be reported."""
         return self._run.mode == "deadline" and (self._expiry is None or not self._expiry.over)
 
     def expire(self) -> None:
-        """Fetch the next units to report. What was on its way when the deadline passed comes first."""
+        """Fetch the next units to report, after fetches that were under way at the deadline."""
         if self._expiry is None and not self._run.fetching:
             self._expiry = Expiry(self._run.in_memory())
         if self._expiry is not None and not self._expiry.over and not self._expiry.fetching:
@@ -54,7 +54,7 @@ class RunEnd:
             self._run.commands.append(commands.FetchRest(EXPIRY_BATCH))
 
     def rest_units(self, event: events.RestUnits, now: float) -> None:
-        """Report a page of what the deadline has caught as timed out."""
+        """Report a page of units that had not started at the deadline as timed out."""
         if self._expiry is None:
             return
         entries = [self._run.lanes[unit.lane].entry(unit) for unit in event.units]
@@ -68,7 +68,7 @@ class RunEnd:
                 )
 
     def finish_run(self) -> bool:
-        """Report the end once nothing is in flight and nothing can start; returns whether it is the end."""
+        """Report the end once nothing is in flight and nothing can start; returns whether the run has ended."""
         if self._run.mode == "run":
             if self._run.paused or self._run.input_open:
                 return False
@@ -88,7 +88,7 @@ class RunEnd:
         return True
 
     def _is_broke(self, lane: Lane) -> bool:
-        """Whether only more money could start anything in this lane."""
+        """Whether the lane cannot start anything without more money."""
         fits = self._run.budget.fits
         return lane.key in self._run.broke and not any(fits(entry.estimate) for entry in lane.queue.waiting())
 

@@ -1,7 +1,7 @@
-"""What the parts of the scheduler share: the lanes, what is in flight, the budgets, and what one call decides.
+"""The state that the parts of the scheduler share: lanes, attempts in flight, budgets, and the commands of the present call.
 
 Lanes never see each other. What they share is here: the global cap, the budget, the deadline, the serial phase, and the
-units that wait for other units. Only the scheduler's own parts may change it.
+units that wait for other units. Only the parts of the scheduler may change it.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class RunState:
         self.out: dict[int, Entry] = {}
         self.waiting = Dependencies()
         self.budget = Budget(settings.max_cost_usd)
-        #: Where costs are told late: what they have been.
-        self.costliest = HighestCost() if settings.costs_told_late else None
+        #: If costs are known only at the end of a call: the highest cost of each lane.
+        self.costliest = HighestCost() if settings.costs_known_late else None
         #: The budgets of lanes, by name: several lanes may share one.
         self.lane_budgets: dict[str, Budget] = {}
         self.concurrency = settings.concurrency
         self.mode: Literal["run", "aborted", "deadline", "budget"] = "run"
         self.paused = False
-        #: The serial unit whose turn it is.
+        #: The serial unit that is next.
         self.serial: Entry | None = None
         self.serial_phase = True
         self.fetching_serial = False
         #: Units whose requests are being made.
         self.rendering: dict[int, Entry] = {}
         self.input_open = settings.input_open
-        #: Whether the end has been reported, and nothing has changed since.
+        #: Whether the end has been reported and nothing has changed since.
         self.done = False
         #: Units that were cancelled before they were fetched.
         self.unwanted: set[int] = set()
@@ -52,7 +52,7 @@ class RunState:
         #: Lanes whose next unit does not fit the budget.
         self.broke: dict[str, Lane] = {}
         self.next_start_at = ALWAYS
-        #: What the present call has decided so far.
+        #: The commands of the present call so far.
         self.commands: list[Command] = []
 
     def in_memory(self) -> Iterator[Entry]:
@@ -63,16 +63,16 @@ class RunState:
         yield from (entry for entry in self.rendering.values() if entry.status is Status.PENDING)
 
     def free_all(self, now: float) -> None:
-        """What kept every lane is over."""
+        """Nothing keeps all lanes from starting any more."""
         self.dirty.update(self.lanes)
         for lane in self.lanes.values():
             lane.work_time.free(now)
 
     def notice(self, lane: Lane, what: NoticeKind, reason: NoticeReason, until: float | None = None) -> None:
-        """Say something of a lane."""
+        """Issue a notice about a lane."""
         self.commands.append(commands.Notice(lane.key, what, reason, until))
 
     @property
     def fetching(self) -> bool:
-        """Whether units are on their way."""
+        """Whether units are being fetched."""
         return self.fetching_serial or any(lane.stock.fetching for lane in self.lanes.values())

@@ -1,7 +1,7 @@
-"""The money of attempts: set aside before a start, spent and given back at its end.
+"""The money of attempts: reserved before a start, spent and released at its end.
 
-The run has a budget, and so may lanes have (their lane_budgets). A start that does not fit waits, because what is in flight may turn
-out cheaper than it was thought.
+The run has a budget, and lanes may have budgets of their own (lane_budgets). A start that does not fit waits, because attempts in
+flight may turn out cheaper than estimated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Spending:
         self._run, self._control = run, control
 
     def reserve(self, entry: Entry, lane: Lane, now: float) -> bool:
-        """Set aside what the attempt may cost; False: it must wait, or its lane was stopped for want of money."""
+        """Reserve what the attempt may cost; False: it must wait, or its lane was stopped because its budget is used up."""
         budget = self._run.budget
         if not self._fits(entry, lane):
             unit = entry.unit
@@ -52,10 +52,10 @@ class Spending:
         return False
 
     def _wait_for_answers(self, entry: Entry, lane: Lane) -> bool:
-        """Whether the size of such a unit is not known, and as many are out as the caps bear.
+        """Whether the size of such a unit is unknown, and as many of them are in flight as the caps allow.
 
-        What earlier jobs taught may be wrong: until this run has seen for itself, an answer is taken to be no shorter
-        than a new one. Of files and images nothing is known before the first has come back.
+        What earlier jobs showed may be wrong: until this run has answers of its own, an answer counts as no shorter than one of a new
+        family. The size of files and images is unknown until the first answer.
         """
         unit, known = entry.unit, lane.estimator
         unknown_usd, few = 0.0, FEW_GUESSES
@@ -68,7 +68,7 @@ class Spending:
         return lane.shortage.too_many_guesses(unknown_usd, room_usd, few)
 
     def _affordable(self, entry: Entry, lane: Lane) -> bool:
-        """Whether the lane's own budgets allow this start. A lane that only more money could move is stopped here."""
+        """Whether the budgets of the lane allow this start. A lane that can start nothing without more money is stopped."""
         for lane_budget in lane.lane_budgets:
             if not lane_budget.fits(entry.estimate):
                 if not lane_budget.out and not any(
@@ -79,11 +79,11 @@ class Spending:
         return True
 
     def settle(self, entry: Entry, outcome: Outcome) -> None:
-        """The attempt has ended: count what it cost, and give back what was set aside for it."""
+        """The attempt has ended: count its cost and release its reservation."""
         run, lane = self._run, entry.lane
         budget, lane_budgets = run.budget, lane.lane_budgets
         if run.costliest is not None:
-            if run.costliest.saw(lane.key, outcome.usage):
+            if run.costliest.observe(lane.key, outcome.usage):
                 self._reprice(lane, run.costliest)
             budget.spend(entry.unit.estimate, outcome.usage)
         elif not unpaid(outcome):
@@ -103,7 +103,7 @@ class Spending:
         run.broke.clear()
 
     def _reprice(self, lane: Lane, costliest: HighestCost) -> None:
-        """What is in flight may cost as much as the dearest call so far: set that aside for it, too."""
+        """Attempts in flight may cost as much as the most expensive call so far: reserve that for them."""
         for entry in self._run.out.values():
             if entry.lane is lane:
                 estimate = costliest.priced(entry.estimate, lane.key)

@@ -1,7 +1,7 @@
-"""The start loop: starts what may start now, lane by lane, and notes when to look at each lane again.
+"""The start loop: starts what may start now, lane by lane, and schedules the next look at each lane.
 
-It looks only at lanes that an event touched or whose instant has come (a heap of wake-ups). A lane's head that may not
-start is where its next wake-up comes from.
+It looks only at lanes that an event touched or whose wake-up is due (a heap of wake-ups). The first unit of a lane that may not
+start yet sets the next wake-up.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Starting:
         self._wakes: list[tuple[float, str]] = []
 
     def advance(self, now: float) -> None:
-        """Start whatever may start now."""
+        """Start everything that may start now."""
         self._ring_alarms(now)
         run = self._run
         if run.mode == "run" and not run.paused:
@@ -52,7 +52,7 @@ class Starting:
                 self._advance_lanes(now)
 
     def next_at(self) -> float:
-        """When the first lane is to be looked at again."""
+        """When the next lane is due."""
         wakes, lanes = self._wakes, self._run.lanes
         while wakes and lanes[wakes[0][1]].wake_at != wakes[0][0]:
             heappop(wakes)
@@ -89,7 +89,7 @@ class Starting:
                 pass
 
     def _take_turns(self, now: float) -> None:
-        """Under a global cap lanes start one unit each in turn; those that waited longest go first."""
+        """Under a global cap lanes start one unit each in turn, the longest waiting lane first."""
         ring = deque({**self._starved, **self._run.dirty}.values())
         while ring and len(self._run.out) < self._run.concurrency:
             lane = ring.popleft()
@@ -98,13 +98,13 @@ class Starting:
         self._starved = {lane.key: lane for lane in ring}
 
     def _step(self, lane: Lane, now: float) -> bool:
-        """Start the lane's next unit if it may start now; otherwise note when to look again."""
+        """Start the next unit of the lane if it may start now; otherwise set the next wake-up of the lane."""
         run, queue = self._run, lane.queue
         if queue.delayed:
             queue.ripen(now + EPSILON_S)
         stock = lane.stock
         if lane.order.due:
-            self._supply.mind_order(lane, now)
+            self._supply.check_order(lane, now)
         if not stock.exhausted and len(queue.ready) < stock.low:
             self._supply.refill(lane, now)
         if queue.suspects:
@@ -117,7 +117,7 @@ class Starting:
         if run.broke:
             run.broke.pop(lane.key, None)
         if lane.hold.changed:
-            self._control.mind_hold(lane, now)
+            self._control.check_hold(lane, now)
         if entry is None or lane.stopped or lane.order.choosing:
             return self._sleep(lane, NEVER if lane.stopped else min(queue.next_at(), stock.waits_until))
         if entry.unit.late:
@@ -132,7 +132,7 @@ class Starting:
         return self._start(entry, lane, probe, now)
 
     def _next_alive(self, lane: Lane, now: float) -> Entry | None:
-        """The lane's next unit after those that were cancelled meanwhile."""
+        """The next unit of the lane, without those that were cancelled meanwhile."""
         entry = lane.queue.head()
         if entry is None and not lane.stock.exhausted:
             self._supply.refill(lane, now)
@@ -149,7 +149,7 @@ class Starting:
         return True
 
     def _start(self, entry: Entry, lane: Lane, probe: str, now: float) -> bool:
-        """Take all permits together and charge everything, or nothing."""
+        """Take all permits and charge all meters, or nothing."""
         run = self._run
         if (run.budget.capped or lane.lane_budgets) and not self._spending.reserve(entry, lane, now):
             return self._sleep(lane, NEVER if lane.stopped else lane.queue.next_at())
@@ -164,7 +164,7 @@ class Starting:
         return True
 
     def _sleep(self, lane: Lane, at: float) -> bool:
-        """Nothing may start before `at`; always False, for the caller to pass on."""
+        """Nothing may start before `at`. Always returns False, for the caller to return."""
         if at != lane.wake_at:
             lane.wake_at = at
             if at != NEVER:
@@ -172,9 +172,9 @@ class Starting:
         return False
 
     def _fit(self, entry: Entry, lane: Lane) -> bool:
-        """Whether the unit can ever be admitted; if not it fails here, with the numbers.
+        """Whether the unit can ever be admitted. If not, it fails with the numbers.
 
-        It was read some time ago: what it is expected to take may be known better by now.
+        It was fetched some time ago: its estimate may be better by now.
         """
         lane.estimate(entry)
         problem = lane.too_large(entry)

@@ -1,4 +1,4 @@
-"""Brings units into memory: asks for them when a lane runs low, and takes in what comes."""
+"""Brings units into memory: fetches them when a lane runs low, and queues them when they arrive."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from headway.core.scheduling.run_state import RunState
 from headway.core.scheduling.unit_moves import UnitMoves
 from headway.core.unit_states import Move, Status
 
-#: Units that may wait in memory for other units before a lane that has something to do stops reading on. A lane with nothing to
-#: start reads on, because its next units may wait for nothing; but only so often while attempts are out that may end the wait: some
-#: thousand units a second. (A million rows may wait for one answer of another lane, and each takes 650 bytes here.)
+#: A lane with work fetches no more while so many units in memory wait for other units. A lane without work fetches on, because its
+#: next units may wait for nothing; but only every so many seconds while attempts are in flight that may end the wait: some thousand
+#: units a second. (A million rows may wait for one answer of another lane, and each takes 650 bytes here.)
 MOST_BLOCKED: Final = 10_000
 READ_ON_S: Final = 0.1
 
 
 class Supply:
-    """Fetches units, and puts each in its lane's queue or among those that wait for others."""
+    """Fetches units, and puts each into the queue of its lane or among those that wait for others."""
 
     def __init__(self, run: RunState, moves: UnitMoves) -> None:
         self._run, self._moves = run, moves
@@ -32,7 +32,7 @@ class Supply:
         self._run.dirty[lane.key] = lane
 
     def refill(self, lane: Lane, now: float) -> None:
-        """Ask for more units, unless they are on their way."""
+        """Fetch more units, unless a fetch is under way."""
         if lane.stock.fetching or self._run.serial_phase:
             return
         if self._run.waiting.count > MOST_BLOCKED and not self._may_read_on(lane, now):
@@ -62,10 +62,10 @@ class Supply:
             self._take_in(unit)
         if lane.order.lengths is not None:
             lane.order.fetched(event.left, event.largest)
-            self.mind_order(lane, now)
+            self.check_order(lane, now)
         self._run.dirty[lane.key] = lane
 
-    def mind_order(self, lane: Lane, now: float) -> None:
+    def check_order(self, lane: Lane, now: float) -> None:
         """More units are in memory, or more is known of how long units take: put them in order, where that is wanted."""
         order = lane.order
         if order.due:
@@ -97,7 +97,7 @@ class Supply:
         lane.queue.order_by(lane.order.table)
 
     def serial_units(self, event: events.SerialUnits, now: float) -> None:
-        """The next of the serial phase; none: the phase is over."""
+        """The next units of the serial phase; none: the phase is over."""
         self._run.fetching_serial = False
         if not event.units:
             self._run.serial_phase = False

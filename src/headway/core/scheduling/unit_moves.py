@@ -1,4 +1,4 @@
-"""Where a unit goes: back to its queue, or to its end; and what becomes of the units that wait for it."""
+"""Requeues or ends units, and releases or skips the units that wait for them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from headway.core.unit_states import GOOD, MOVES, Move, after
 
 
 class UnitMoves:
-    """Changes the state of units, and says so with a command."""
+    """Changes the state of units, and issues the command for it."""
 
     def __init__(self, run: RunState) -> None:
         self._run = run
-        self._news: deque[tuple[int, bool]] = deque()
+        self._ended: deque[tuple[int, bool]] = deque()
 
     def put_back(self, entry: Entry, move: Move, not_before: float, kind: Kind | None, reason: str) -> None:
         """The unit is pending again and holds nothing."""
@@ -28,7 +28,7 @@ class UnitMoves:
         self._run.commands.append(commands.Requeue(entry.unit, not_before, kind, reason))
 
     def end(self, entry: Entry, move: Move, code: str = "", message: str = "") -> None:
-        """The unit has ended; whoever waits for it goes on, or never will."""
+        """The unit has ended; units that wait for it may start, or are skipped."""
         entry.status = status = MOVES[entry.status, move]
         unit = entry.unit
         self._run.commands.append(commands.Finish(unit, status, code, message))
@@ -38,24 +38,24 @@ class UnitMoves:
         if entry is self._run.serial:
             self._run.serial = None
         if unit.leads:
-            self._news.append((unit.index, status in GOOD))
-            if len(self._news) == 1:
-                self._spread_news()
+            self._ended.append((unit.index, status in GOOD))
+            if len(self._ended) == 1:
+                self._release_dependents()
 
-    def _spread_news(self) -> None:
-        """Tell those who wait, and whoever waits for those that are skipped now, in turn and not in depth.
+    def _release_dependents(self) -> None:
+        """Release or skip the units that wait, and those that wait for the skipped ones; by a queue, not by recursion.
 
-        After a deadline nobody is skipped: everything is reported by its index.
+        After a deadline no unit is skipped: all units are reported by index.
         """
-        while self._news:
-            index, good = self._news[0]
+        while self._ended:
+            index, good = self._ended[0]
             for follower in self._run.waiting.ended(index, good=good):
                 if good:
                     follower.lane.queue.push(follower)
                     self._run.dirty[follower.lane.key] = follower.lane
                 elif self._run.mode != "deadline":
                     self.skip(follower, index)
-            self._news.popleft()
+            self._ended.popleft()
 
     def skip(self, entry: Entry, upstream: int) -> None:
         self.end(entry, Move.SKIP, "upstream_failed", f"unit {upstream}, which it builds on, did not succeed")

@@ -1,6 +1,6 @@
-"""What a failed attempt means for its unit: try again at an instant, or end. One owner of retries.
+"""Decides what a failed attempt means for its unit: a retry at an instant, or the end. The only owner of retries.
 
-The lane has already learned from the outcome when this is asked; here only the unit's own budget is spent.
+The lane has already learned from the outcome; here only the retry budget of the unit is spent.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from headway.core.retry import (
 from headway.core.unit_states import Move
 
 GIVE_UP: Final = "reduce --concurrency or try again later"
-#: From here on a time is told in minutes.
-_SAID_IN_MINUTES_S: Final = 120.0
+#: Longer durations are written in minutes.
+_IN_MINUTES_FROM_S: Final = 120.0
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
 
 def judge(entry: Entry, outcome: Outcome, hinted_at: float, now: float) -> Verdict:
-    """Spend the unit's budget for this outcome. `hinted_at` is when the provider said it may come back."""
+    """Spend the retry budget of the unit for this outcome. `hinted_at` is when the provider allows a retry."""
     kind = outcome.kind
     if kind in LANE_STOPPERS:
         return Verdict(Move.RETRY, now)
@@ -47,7 +47,7 @@ def judge(entry: Entry, outcome: Outcome, hinted_at: float, now: float) -> Verdi
 
 
 def _throttled(entry: Entry, outcome: Outcome, hinted_at: float, now: float) -> Verdict:
-    """The provider said "later": the unit waits and spends no attempt."""
+    """The provider refused for now: the unit waits and spends no attempt."""
     retry = entry.lane.spec.retry
     if not entry.throttles:
         entry.refused_at = now
@@ -60,15 +60,15 @@ def _throttled(entry: Entry, outcome: Outcome, hinted_at: float, now: float) -> 
 
 
 def _exhausted(entry: Entry, outcome: Outcome, now: float) -> str:
-    """What was seen, how often, for how long, and what to do."""
+    """The message: what the provider said, how often, for how long, and what to do."""
     lasted_s = now - entry.refused_at
-    lasted = f"{lasted_s:.0f} s" if lasted_s < _SAID_IN_MINUTES_S else f"{lasted_s / 60:.0f} min"
+    lasted = f"{lasted_s:.0f} s" if lasted_s < _IN_MINUTES_FROM_S else f"{lasted_s / 60:.0f} min"
     times = "once" if entry.throttles == 1 else f"{entry.throttles} times over {lasted}"
     return f"refused {times}, the last time with: {outcome.message or outcome.kind}; {GIVE_UP}"
 
 
 def _spent(entry: Entry, outcome: Outcome, now: float) -> Verdict:
-    """The attempt failed: another one, if the unit has one left. A probe of a broken lane is on the lane."""
+    """The attempt failed: retry if the unit has attempts left. A probe of an open breaker costs the unit nothing."""
     retry, kind = entry.lane.spec.retry, outcome.kind
     if entry.probe != "breaker":
         entry.attempts += 1
@@ -81,7 +81,7 @@ def _spent(entry: Entry, outcome: Outcome, now: float) -> Verdict:
         if entry.crashes >= SUSPECT_CRASHES:
             entry.alone_by = now + SUSPECT_WAIT_S
             message = f"{message}; it runs alone next"
-    elif entry.suspect:  # It ran alone and its worker lives: the deaths before had another cause.
+    elif entry.suspect:  # It ran alone and its worker is alive: the earlier deaths had another cause.
         entry.crashes, entry.alone_by = 0, NEVER
     if entry.attempts >= retry.max_attempts:
         return Verdict(Move.TIME_OUT if kind is Kind.TIMEOUT else Move.FAIL, message=outcome.message)
