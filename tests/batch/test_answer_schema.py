@@ -32,7 +32,7 @@ PERSON = {
 # -- the file ---------------------------------------------------------------------------------------------------------
 
 
-def test_spaces_do_not_make_another_schema(tmp_path: Path) -> None:
+def test_spaces_do_not_change_the_identity_of_a_schema(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(PERSON, indent=4))
     (tmp_path / "b.json").write_text("\ufeff" + json.dumps(PERSON))
     assert (
@@ -62,7 +62,7 @@ def test_spaces_do_not_make_another_schema(tmp_path: Path) -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_wrong_with_a_schema_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+def test_a_bad_schema_is_an_error_of_one_line(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "s.json"
     path.write_text(text)
     with pytest.raises(HeadwayError) as error:
@@ -86,7 +86,7 @@ def test_without_the_validator_one_line_says_how_to_get_it(
         read_schema(tmp_path / "s.json")
 
 
-def test_who_uses_neither_pays_for_neither() -> None:
+def test_optional_packages_are_not_imported_without_need() -> None:
     script = "import sys, headway.cli.run, headway.wiring.run_execution, headway.batch.input_source, headway.batch.tables.table_output;"
     script += "print(sorted({'jsonschema_rs', 'pyarrow', 'numpy'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -97,7 +97,7 @@ def test_who_uses_neither_pays_for_neither() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"name": "A"}', ' {"name":"A","age":3.0,"tags":[]}\n'])
-def test_what_fits(text: str) -> None:
+def test_answers_that_fit(text: str) -> None:
     assert Validator(PERSON).mismatches(text) == []
 
 
@@ -115,7 +115,7 @@ def test_what_fits(text: str) -> None:
         ("[" * 5_000 + "]" * 5_000, ["it is not JSON: it is nested too deeply"]),
     ],
 )
-def test_what_does_not_fit_names_place_and_rule(text: str, says: list[str]) -> None:
+def test_a_mismatch_names_place_and_rule(text: str, says: list[str]) -> None:
     assert [str(each) for each in Validator(PERSON).mismatches(text)] == says
 
 
@@ -125,7 +125,7 @@ def test_formats_are_checked() -> None:
     assert [each.rule for each in validator.mismatches('"2023-02-29"')] == ["format"]
 
 
-def test_only_so_many_mismatches_are_told() -> None:
+def test_the_number_of_reported_mismatches_is_limited() -> None:
     found = Validator({"items": {"type": "string"}}).mismatches(json.dumps(list(range(50))))
     assert len(found) == MOST_REPORTED
     assert "- and perhaps more" in correction_for(found)
@@ -162,12 +162,12 @@ async def judged(body: bytes, request: Request = CHAT, kind: str = "openai") -> 
     return await adapter.send(request, 1.0, lambda hint, usage: None)
 
 
-async def test_a_good_answer_passes_untouched() -> None:
+async def test_a_good_answer_passes_unchanged() -> None:
     answer = await judged(chat('{"name":"A"}'))
     assert answer.complaint is None
 
 
-async def test_one_that_does_not_fit_is_asked_for_again_with_the_words() -> None:
+async def test_an_answer_that_does_not_fit_is_requested_again_with_the_errors() -> None:
     answer = await judged(chat('{"name":1}'))
     assert answer.outcome.kind is None
     complaint = answer.complaint
@@ -194,7 +194,7 @@ async def test_one_that_does_not_fit_is_asked_for_again_with_the_words() -> None
         json.dumps({"friends": {"k" * 3_000_000: [{"name": 1}]}}),
     ],
 )
-async def test_of_a_huge_answer_only_its_ends_are_sent_back(said: str) -> None:
+async def test_a_huge_answer_is_quoted_by_its_beginning_and_end(said: str) -> None:
     complaint = (await judged(chat(said))).complaint
     assert complaint is not None
     assert complaint.again is not None
@@ -206,7 +206,7 @@ async def test_of_a_huge_answer_only_its_ends_are_sent_back(said: str) -> None:
     assert complaint.more_chars < 12_000
 
 
-async def test_of_a_huge_refusal_too() -> None:
+async def test_a_huge_refusal_is_shortened() -> None:
     complaint = (await judged(chat(None, refusal="no " * 1_000_000))).complaint
     assert complaint is not None
     assert complaint.again is not None
@@ -225,27 +225,27 @@ async def test_of_a_huge_refusal_too() -> None:
         (b"no JSON at all", "it has no text"),
     ],
 )
-async def test_why_there_is_nothing_that_could_fit(body: bytes, says: str) -> None:
+async def test_an_answer_without_text_or_with_a_refusal_says_why(body: bytes, says: str) -> None:
     complaint = (await judged(body)).complaint
     assert complaint is not None
     assert says in complaint.message
 
 
-async def test_a_message_cut_at_its_limit_says_so() -> None:
+async def test_an_answer_cut_off_at_its_limit_says_so() -> None:
     body = json.dumps({"content": [{"type": "text", "text": "{"}], "stop_reason": "max_tokens"}).encode()
     complaint = (await judged(body, Request("/v1/messages", b'{"messages":[]}'), "anthropic")).complaint
     assert complaint is not None
     assert "cut off at max_tokens" in complaint.message
 
 
-async def test_what_a_response_refuses_is_told() -> None:
+async def test_a_refusal_of_the_responses_api_is_reported() -> None:
     body = json.dumps({"output": [{"content": [{"type": "refusal", "refusal": "no"}]}]}).encode()
     complaint = (await judged(body, Request("/v1/responses", b'{"input":"x"}'))).complaint
     assert complaint is not None
     assert "the model refused: no" in complaint.message
 
 
-async def test_what_failed_is_not_judged() -> None:
+async def test_failed_attempts_are_not_validated() -> None:
     failed = Answer(Outcome(Kind.RATE), 429)
     adapter = SchemaAdapter(Fixed(failed), "openai", Validator(PERSON))
     assert await adapter.send(CHAT, 1.0, lambda hint, usage: None) is failed
@@ -276,5 +276,5 @@ def test_plain_properties_become_columns(part: Any, kind: str | None) -> None:
     assert [(field.name, field.kind) for field in fields_of(schema)] == ([("p", kind)] if kind else [])
 
 
-def test_what_is_no_object_has_no_columns() -> None:
+def test_a_schema_that_is_not_an_object_has_no_columns() -> None:
     assert fields_of(None) == fields_of({"type": "array", "items": PERSON}) == fields_of({"enum": [1]}) == []

@@ -76,7 +76,7 @@ def go_on(path: str, body: dict[str, Any], before: str, earlier: dict[str, Any],
 
 
 @paths
-def test_a_conversation_goes_on_in_the_form_of_its_api(path: str) -> None:
+def test_a_conversation_continues_in_the_format_of_its_api(path: str) -> None:
     first, second, both = APIS[path]
     go_on(path, second.copy(), path, first)
     body = second.copy()
@@ -86,7 +86,7 @@ def test_a_conversation_goes_on_in_the_form_of_its_api(path: str) -> None:
 
 @paths
 @pytest.mark.parametrize("before", APIS)
-def test_a_conversation_may_go_on_at_another_api(path: str, before: str) -> None:
+def test_a_conversation_may_continue_at_another_api(path: str, before: str) -> None:
     body = APIS[path][1].copy()
     go_on(path, body, before, APIS[before][0])
     assert body == APIS[path][2]
@@ -112,12 +112,12 @@ def test_an_answer_without_a_text_is_not_an_empty_message(path: str) -> None:
     assert own.split(body)[1][1] == own.turn(("assistant", "(no text)"))
 
 
-def test_azures_deployments_have_openais_form() -> None:
+def test_azure_deployments_use_the_openai_format() -> None:
     assert chat_format(AZURE) is chat_format(CHAT)
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/model/m/invoke", "python"])
-def test_what_is_no_chat_has_no_format(path: str) -> None:
+def test_paths_that_are_not_chats_have_no_format(path: str) -> None:
     assert chat_format(path) is None
 
 
@@ -128,7 +128,7 @@ IMAGE = {
 CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
 
 
-def test_within_an_api_turns_are_copied_as_they_are() -> None:
+def test_within_an_api_turns_are_copied_unchanged() -> None:
     body = {"messages": [user("two")]}
     go_on(CHAT, body, CHAT, {"messages": [IMAGE, CALL, {"role": "tool", "content": "3"}]})
     assert body["messages"][:3] == [IMAGE, CALL, {"role": "tool", "content": "3"}]
@@ -137,7 +137,7 @@ def test_within_an_api_turns_are_copied_as_they_are() -> None:
 @pytest.mark.parametrize(
     "turn", [IMAGE, CALL, {"role": "tool", "content": "3"}, {"role": "user", "content": None}]
 )
-def test_what_is_no_text_cannot_go_on_at_another_api(turn: dict[str, Any]) -> None:
+def test_turns_that_are_not_texts_cannot_continue_at_another_api(turn: dict[str, Any]) -> None:
     own = chat_format(CHAT)
     assert own is not None
     assert is_plain(own, {"messages": [user("a")]})
@@ -173,7 +173,7 @@ def test_only_the_texts_of_turns_and_system_prompts_are_changed(path: str) -> No
     assert (body["model"], body["tools"]) == ("m", [{"name": "one", "text": "one"}])
 
 
-def test_parts_that_are_no_texts_are_left_alone() -> None:
+def test_parts_that_are_not_texts_are_unchanged() -> None:
     content = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "b"}}]
     body = {"messages": [{"role": "user", "content": content}]}
     change_texts(CHAT, body, shout)
@@ -185,5 +185,5 @@ def test_parts_that_are_no_texts_are_left_alone() -> None:
     ]
 
 
-def test_a_body_that_is_no_chat_is_changed_in_every_text() -> None:
+def test_every_text_of_a_body_that_is_not_a_chat_is_changed() -> None:
     assert change_texts("python", {"a": ["b", {"c": "d"}], "n": 1}, shout) == {"a": ["B", {"c": "D"}], "n": 1}

@@ -80,5 +80,5 @@ def test_embedded_texts_and_tokens(value: object, length: int) -> None:
         max_leaves=10,
     )
 )
-def test_nothing_is_refused(content: object) -> None:
+def test_no_body_is_rejected(content: object) -> None:
     assert input_size.of_content(content) >= 0

@@ -39,7 +39,7 @@ FILE = {"type": "file", "file": {"file_id": "file-1"}}
         {**said(TEXT), "web_search_options": {}},
     ],
 )
-def test_files_images_searches_and_what_lies_at_the_provider(body: dict[str, Any]) -> None:
+def test_files_images_searches_and_stored_data_are_open_input(body: dict[str, Any]) -> None:
     assert has_open_input(body)
     families = Families()
     families.number(1, traits_of("/p", body, (), 0.0, templated=False))
@@ -65,7 +65,7 @@ def test_files_images_searches_and_what_lies_at_the_provider(body: dict[str, Any
         {"messages": None, "tools": "odd", "input": 7},
     ],
 )  # fmt: skip
-def test_texts_and_calls_of_tools_are_all_there_is(body: dict[str, Any]) -> None:
+def test_texts_and_tool_calls_are_not_open_input(body: dict[str, Any]) -> None:
     assert not has_open_input(body)
 
 

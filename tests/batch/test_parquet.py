@@ -68,7 +68,7 @@ def through_json(column: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_every_type_comes_back_as_it_was(name: str) -> None:
+def test_every_type_round_trips(name: str) -> None:
     column = COLUMNS[name]
     assert through_json(column).type == column.type
     assert through_json(column).equals(column)
@@ -81,7 +81,7 @@ FIRST_NS = -(2**63) + 1_000_000_000
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(FIRST_NS, 2**63 - 1))))
-def test_every_nanosecond_comes_back(instants: list[int | None]) -> None:
+def test_nanoseconds_round_trip(instants: list[int | None]) -> None:
     column = pa.array(instants, pa.timestamp("ns"))
     assert through_json(column).equals(column)
 
@@ -96,13 +96,13 @@ def test_every_nanosecond_comes_back(instants: list[int | None]) -> None:
     ],
     ids=["nanoseconds", "microseconds", "days", "inside of a list"],
 )
-def test_an_instant_that_cannot_be_read_back_is_null_and_spoils_no_other(column: Any) -> None:
+def test_an_instant_that_cannot_be_read_back_is_null_and_others_are_kept(column: Any) -> None:
     again = through_json(column)
     assert again[1].equals(column[1])
     assert again[0].as_py() is None or again[0].equals(column[0])
 
 
-def test_what_is_no_number_comes_back_as_such() -> None:
+def test_nan_and_infinity_round_trip() -> None:
     assert str(through_json(pa.array([float("nan")]))[0]) == "nan"
 
 
@@ -159,7 +159,7 @@ def test_one_record_one_row(tmp_path: Path) -> None:
     assert msgspec.json.decode(third.body)["messages"][0]["content"] == "say  3.0"
 
 
-def test_columns_that_headway_reads_itself(tmp_path: Path) -> None:
+def test_id_model_and_priority_columns_are_used(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", text=["a", "b"], model=["gpt-y", None], priority=[3, None])
     first, second = rows(path, RequestOptions(prompt="{{text}}", model="gpt-z"))
     assert isinstance(first, Row)
@@ -167,14 +167,14 @@ def test_columns_that_headway_reads_itself(tmp_path: Path) -> None:
     assert [(row.model, row.priority) for row in (first, second)] == [("gpt-y", 3), ("gpt-z", 0)]
 
 
-def test_a_bad_row_is_known_by_its_number(tmp_path: Path) -> None:
+def test_a_bad_row_has_its_record_number(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", text=["a", None, "c"])
     assert rows(path, RequestOptions(prompt="{{text}}"))[1] == BadRow(
         2, '"prompt" must be a text, and not empty'
     )
 
 
-def test_only_so_much_is_read_as_is_wanted(tmp_path: Path) -> None:
+def test_only_the_rows_up_to_the_limit_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", text=[str(n) for n in range(5_000)])
     assert len(rows(path, RequestOptions(prompt="{{text}}", limit=1_500))) == 1_500
 
@@ -202,7 +202,7 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"id,text\n1,a\n", b"x" * 5_000])
-def test_what_is_no_parquet_file(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_parquet_is_an_error(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "t.parquet"
     path.write_bytes(data)
     assert (
@@ -211,7 +211,7 @@ def test_what_is_no_parquet_file(tmp_path: Path, data: bytes) -> None:
     )
 
 
-def test_one_that_was_cut_or_damaged(tmp_path: Path) -> None:
+def test_a_truncated_or_damaged_file_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", text=[str(n) * 9 for n in range(3_000)])
     data = bytearray(path.read_bytes())
     path.write_bytes(data[: len(data) // 2])
@@ -228,6 +228,6 @@ def test_without_pyarrow_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch
     assert said == "'t.parquet' needs pyarrow: pip install 'headway[parquet]'"
 
 
-def test_parquet_is_not_compressed_once_more(tmp_path: Path) -> None:
+def test_compressed_parquet_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.parquet.gz").touch()
     assert "gunzip" in refused(tmp_path / "t.parquet.gz", RequestOptions(prompt="{{text}}"))

@@ -85,7 +85,7 @@ def test_other_parameters_are_another_family(changed: dict[str, Any]) -> None:
     assert not alike(family(ESSAY, **changed), family(ESSAY))
 
 
-def test_what_only_names_a_request_and_a_slightly_other_limit_are_the_same() -> None:
+def test_labels_and_slightly_different_limits_do_not_change_the_family() -> None:
     assert alike(family(ESSAY, seed=3, max_tokens=300), family(ESSAY, max_tokens=400, metadata={"a": "b"}))
 
 
@@ -132,7 +132,7 @@ def test_a_schema_or_a_forced_tool_makes_free_texts_one_family(form: dict[str, A
         {"generationConfig": {"responseMimeType": "application/json"}},
     ],
 )
-def test_any_json_or_any_tool_says_nothing_of_what_is_asked(form: dict[str, Any]) -> None:
+def test_json_mode_or_free_choice_of_tools_does_not_identify_a_family(form: dict[str, Any]) -> None:
     assert not alike(family(FREE, **form), family(FREE, seed=2, **form))
     assert not alike(family(ESSAY, **form), family(YES, **form))
     assert alike(family(ESSAY, **form), family(ESSAY, seed=2, **form))
@@ -162,7 +162,7 @@ def test_one_other_sentence_in_a_long_prompt_makes_another_family(
     assert alike(family(long, rows, **form), family(long, seed=2, **form))
 
 
-def test_what_many_contents_have_in_common_is_no_part_of_the_template() -> None:
+def test_words_common_in_contents_are_not_part_of_the_template() -> None:
     """Pairs of words such as "of the" are in most long texts, now in a few more of them and now in a few less."""
 
     def essay(seed: int) -> Family:
@@ -198,7 +198,7 @@ def test_a_mixture_is_like_neither_of_its_templates() -> None:
         assert alike(mixed({essay: 195, yes: 5}, seed), mixed({essay: 200})), "a few odd rows do not matter"
 
 
-def test_a_telling_system_prompt_makes_them_one() -> None:
+def test_a_long_system_prompt_identifies_a_family() -> None:
     assert alike(family(FREE, before=TELLING), family(FREE, seed=2, before=TELLING))
 
 
@@ -213,7 +213,7 @@ def test_a_template_that_is_known_needs_no_words() -> None:
     assert not alike(of_table("{{a}}", "one"), of_table("{{a}}?", "one"))
 
 
-def test_a_file_with_a_shape_a_row_has_no_families_beyond_a_number() -> None:
+def test_the_number_of_families_of_a_route_is_limited() -> None:
     families = Families()
     numbers = [
         families.number(1, traits_of("/p", {"temperature": n / 100}, (), 0.0, templated=False))

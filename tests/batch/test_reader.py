@@ -37,7 +37,7 @@ def from_file(tmp_path: Path, data: bytes, name: str = "r.jsonl") -> Reader:
         b'  {"a":1}  \n\n\t{"b":2}',
     ],
 )
-def test_line_ends_marks_and_blank_lines_are_no_trouble(tmp_path: Path, data: bytes) -> None:
+def test_line_ends_byte_order_marks_and_blank_lines_are_handled(tmp_path: Path, data: bytes) -> None:
     reader = from_file(tmp_path, data)
     assert list(reader) == LINES
     assert reader.digest == blake2b(data, digest_size=32).hexdigest() == digest_of(tmp_path / "r.jsonl")
@@ -76,7 +76,7 @@ def test_lines_longer_than_a_chunk_come_in_one_piece(tmp_path: Path) -> None:
     assert [line for _, line in from_file(tmp_path, b"\n".join(lines))] == lines
 
 
-def test_a_line_that_is_too_long_is_counted_and_not_kept(
+def test_a_line_that_is_too_long_is_counted_but_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "LONGEST_LINE", 3 * CHUNK)
@@ -88,7 +88,7 @@ def test_a_line_that_is_too_long_is_counted_and_not_kept(
 
 
 @given(st.lists(st.text("ab \r\t{}", max_size=6)), st.booleans(), st.booleans())
-def test_lines_are_those_that_splitting_gives(lines: list[str], end: bool, packed: bool) -> None:
+def test_lines_equal_those_of_a_plain_split(lines: list[str], end: bool, packed: bool) -> None:
     data = "\n".join(lines).encode() + (b"\n" if end else b"")
     expected = [(n, line.strip()) for n, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     reader = Reader("-", io.BytesIO(gzip.compress(data) if packed else data))
@@ -121,7 +121,7 @@ def test_damaged_compressed_data_is_an_error(tmp_path: Path, place: int) -> None
         digest_of(tmp_path / "r.jsonl")
 
 
-def test_a_name_that_promises_compression_is_held_to_it(tmp_path: Path) -> None:
+def test_a_gz_file_that_is_not_compressed_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"r\.jsonl\.gz: not compressed by gzip — take \.gz off its name"):
         list(from_file(tmp_path, b"{}", "r.jsonl.gz"))
 
@@ -133,7 +133,7 @@ def test_utf_16_is_recognised_by_its_mark(tmp_path: Path, codec: str) -> None:
         list(from_file(tmp_path, data))
 
 
-def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere\.jsonl: no such file"):
         list(Reader(tmp_path / "nowhere.jsonl"))
     with pytest.raises(UsageError, match="cannot be read: is a directory"):

@@ -125,7 +125,7 @@ def test_a_conversation_for_bedrock() -> None:
     assert (made.max_tokens, made.model) == (30.0, "eu.claude-x:0")
 
 
-def test_azure_is_openai_at_another_place() -> None:
+def test_azure_uses_openai_bodies_at_other_paths() -> None:
     made = row(prompt="hi", model="a/my gpt", max_tokens=5)
     assert made.path == "/deployments/my%20gpt/chat/completions"
     assert json.loads(made.body) == {
@@ -159,7 +159,7 @@ def test_batch_rows_for_bedrock(act: str) -> None:
     assert (made.path, made.model, json.loads(made.body)) == (f"/model/c%3A0/{act}", "c:0", asked)
 
 
-def test_a_model_in_the_address_alone() -> None:
+def test_the_model_may_be_only_in_the_url() -> None:
     only = Config(None, Path("/"), "x.db", {"g": config().providers["g"]})
     line = {
         "custom_id": "x",
@@ -193,7 +193,7 @@ def test_a_model_in_the_address_alone() -> None:
         ({"url": "/models/m:generateContent", "body": {"model": "g/m", "contents": [{"parts": []}], "generationConfig": {"maxOutputTokens": 0}}}, '"body.generationConfig.maxOutputTokens" must be'),
     ],
 )  # fmt: skip
-def test_what_cannot_be_said_is_one_line(said: dict[str, Any], words: str) -> None:
+def test_rows_that_cannot_be_converted_are_errors_of_one_line(said: dict[str, Any], words: str) -> None:
     message = wrong(**said)
     assert words in message
     assert "\n" not in message

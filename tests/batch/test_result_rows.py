@@ -52,12 +52,12 @@ FAILED = ResultRow(
 )
 
 
-def test_the_lines_are_those_of_the_page() -> None:
+def test_the_lines_match_the_examples_of_the_page() -> None:
     example = PAGE.read_text(encoding="utf-8").split("## Output")[1].split("```json\n")[1].split("```")[0]
     assert (result_line(SUCCEEDED) + result_line(FAILED)).decode() == example
 
 
-def test_keys_come_in_designs_order() -> None:
+def test_keys_are_in_the_documented_order() -> None:
     row = json.loads(result_line(SUCCEEDED))
     assert list(row) == ["id", "custom_id", "response", "error", "headway"]
     assert list(row["response"]) == ["status_code", "request_id", "body"]
@@ -74,7 +74,7 @@ def test_keys_come_in_designs_order() -> None:
     ]
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_unknown_values_are_null() -> None:
     row = json.loads(result_line(ResultRow("J", 3, "c", "skipped", LANE, 0, error_code="interrupted")))
     assert row == {
         "id": "J-3",
@@ -106,12 +106,12 @@ def test_a_body_over_several_lines_becomes_one(body: bytes) -> None:
     assert b'"body":{"a":[1,2.50,"x\\ny z"]}}' in line
 
 
-def test_a_body_is_passed_on_to_the_last_digit() -> None:
+def test_numbers_of_a_body_are_unchanged() -> None:
     body = b'{"logprob":-0.10000000000000000555,"big":123456789012345678901234567890,"a":1,"a":2}'
     assert body in result_line(msgspec.structs.replace(SUCCEEDED, body=body))
 
 
-def test_costs_are_written_as_a_person_would() -> None:
+def test_costs_are_rounded() -> None:
     assert b'"cost_usd":0.3,' in result_line(msgspec.structs.replace(SUCCEEDED, cost_usd=0.1 + 0.2))
 
 
@@ -129,7 +129,7 @@ def test_an_instant_carries_over() -> None:
 
 
 @given(st.text(min_size=1), st.integers(0, 2**40), st.text(), st.text(), st.booleans())
-def test_whatever_is_in_it_a_line_is_one_line_and_tells_whose_it_is(
+def test_every_result_is_one_line_with_an_owner(
     job: str, index: int, custom_id: str, message: str, failed: bool
 ) -> None:
     ended = FAILED if failed else SUCCEEDED
@@ -161,7 +161,7 @@ def test_whatever_is_in_it_a_line_is_one_line_and_tells_whose_it_is(
         b'{"x":' + b"[" * 99_999,
     ],
 )
-def test_a_line_that_is_not_headways_has_no_owner(line: bytes) -> None:
+def test_a_line_of_another_program_has_no_owner(line: bytes) -> None:
     assert owner_of(line) is None
 
 

@@ -52,7 +52,7 @@ def test_the_only_provider_needs_no_naming() -> None:
         ("x" * 99, f"\"model\" '{'x' * 80}…' names no provider"),
     ],
 )
-def test_a_name_that_finds_none_says_what_would(model: str | None, said: str) -> None:
+def test_an_unresolved_model_name_is_explained(model: str | None, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         Router(config(ALPHA, BETA)).route(model)
     assert str(caught.value).startswith(said)
@@ -67,7 +67,7 @@ def test_a_provider_without_a_model_of_its_own_needs_one_in_the_row() -> None:
     )
 
 
-def test_without_any_provider_it_says_how_to_get_one() -> None:
+def test_without_a_provider_the_error_says_how_to_add_one() -> None:
     with pytest.raises(UsageError, match=r"^there is no provider — 'headway init' .*; or set OPENAI_API_KEY"):
         Router(config()).route("gpt-x")
 

@@ -111,17 +111,17 @@ def test_an_input_is_embedded() -> None:
     ("given_id", "custom_id"),
     [("a", "a"), (7, "7"), (0, "0"), (1.5, "1.5"), (None, "row-17"), ("row 9", "row 9")],
 )
-def test_an_id_is_a_string_in_the_end(given_id: object, custom_id: str) -> None:
+def test_an_id_becomes_a_string(given_id: object, custom_id: str) -> None:
     assert good({"id": given_id, "prompt": "Hi"}).custom_id == custom_id
     assert good({"custom_id": given_id, "prompt": "Hi"}).custom_id == custom_id
     assert good(batch(custom_id=given_id)).custom_id == custom_id
 
 
-def test_without_an_id_a_row_is_called_by_its_line() -> None:
+def test_a_row_without_an_id_is_named_after_its_line() -> None:
     assert good({"prompt": "Hi"}).custom_id == "row-17"
 
 
-def test_what_is_headways_own_is_not_sent() -> None:
+def test_fields_for_headway_are_not_sent() -> None:
     row = good({"prompt": "Hi", "metadata": {"b": [1, "ü"], "a": None}, "priority": -3, "serial": True})
     assert (row.priority, row.serial, row.metadata) == (-3, True, '{"b":[1,"ü"],"a":null}'.encode())
     assert row.body == b'{"model":"gpt-d","messages":[{"role":"user","content":"Hi"}]}'
@@ -129,7 +129,7 @@ def test_what_is_headways_own_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("key", ["id", "custom_id", "metadata", "priority", "serial", "model", "system"])
-def test_null_is_as_good_as_nothing(key: str) -> None:
+def test_null_means_the_same_as_a_missing_field(key: str) -> None:
     for under in (BOTH, config(BETA)):
         assert good({"prompt": "Hi", key: None, "messages": None}, under) == good({"prompt": "Hi"}, under)
 
@@ -212,7 +212,7 @@ def test_every_endpoint_with_and_without_v1(url: str, body: dict[str, Any], path
         ({"max_tokens": 50, "input": "x"}, "/v1/embeddings", 0.0),
     ],
 )
-def test_the_most_that_may_come_back(body: dict[str, Any], url: str, most: float) -> None:
+def test_the_output_limit_of_a_row(body: dict[str, Any], url: str, most: float) -> None:
     assert good(batch({"messages": HI, **body}, url=url)).max_tokens == most
 
 
@@ -246,7 +246,7 @@ def test_a_method_left_out_is_post() -> None:
         (b'{"prompt": ' + b"[" * 99_999, "nested too deeply"),
     ],
 )
-def test_a_line_that_is_no_row(line: bytes, said: str) -> None:
+def test_a_line_that_is_not_a_row_is_bad(line: bytes, said: str) -> None:
     assert bad(line) == said
 
 
@@ -407,7 +407,7 @@ def test_a_file_is_read_row_by_row_bad_ones_among_them(
     assert reader.digest == reading.digest_of(path)
 
 
-def test_the_pages_examples_are_good_rows() -> None:
+def test_the_examples_of_the_page_are_good_rows() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "batch.md").read_text(encoding="utf-8")
     text = page.split("## Output")[0]
     blocks = [block.split("```")[0] for block in text.split("```json\n")[1:]]
@@ -466,7 +466,7 @@ def test_any_line_is_a_row_or_a_bad_row(line: bytes) -> None:
 @given(
     st.text(min_size=1), st.dictionaries(st.text().filter(lambda key: key not in OWN | {"url", "body"}), JSON)
 )
-def test_what_is_not_headways_own_is_sent_as_it_came(prompt: str, others: dict[str, Any]) -> None:
+def test_all_other_fields_are_sent_unchanged(prompt: str, others: dict[str, Any]) -> None:
     others = {key: value for key, value in others.items() if not key.startswith("max_") and key != "n"}
     row = good(msgspec.json.encode({"prompt": prompt, **others}))
     sent = json.loads(row.body)

@@ -82,7 +82,7 @@ def test_a_template(template: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("template", ["{{a", "{{a} }", "x {{ {a} }}", "{{}}", "{{  }}"])
-def test_a_template_that_is_none(template: str) -> None:
+def test_an_invalid_template_is_an_error(template: str) -> None:
     with pytest.raises(UsageError, match="--prompt"):
         Template(template, "--prompt")
 
@@ -96,7 +96,7 @@ def test_there_are_no_expressions(template: str) -> None:
 
 
 @given(st.text(), st.text())
-def test_cells_are_put_in_as_they_are(first: str, second: str) -> None:
+def test_cells_are_inserted_unchanged(first: str, second: str) -> None:
     bound = Template("<{{a}}|{{b}}>", "--prompt").bind(["a", "b"], "t")
     assert bound.render([first, second]) == f"<{first}|{second}>"
 
@@ -118,7 +118,7 @@ def test_any_text_is_a_template_or_refused(text: str) -> None:
         ("zzz", "there are text, number"),
     ],
 )
-def test_a_column_that_is_not_there(tmp_path: Path, name: str, hint: str) -> None:
+def test_an_unknown_column_suggests_the_nearest(tmp_path: Path, name: str, hint: str) -> None:
     with pytest.raises(ConfigError) as refused:
         records(tmp_path, "text,number\na,1\n", RequestOptions(prompt=f"Say {{{{{name}}}}}"))
     assert f"has no column '{name}', which --prompt names — {hint}" in str(refused.value)
@@ -153,7 +153,7 @@ def test_a_record_is_a_request(tmp_path: Path) -> None:
     }
 
 
-def test_empty_cells_are_as_good_as_none(tmp_path: Path) -> None:
+def test_empty_cells_count_as_missing(tmp_path: Path) -> None:
     row = one(
         tmp_path, "id,text,model,priority\n,hello,,\n", RequestOptions(prompt="{{text}}", model="gpt-y")
     )
@@ -193,7 +193,9 @@ def test_tabs(tmp_path: Path) -> None:
     ),
     st.integers(1, 40),
 )
-def test_what_csv_writes_is_read(tmp_path_factory: pytest.TempPathFactory, cells: Any, chunk: int) -> None:
+def test_output_of_the_csv_module_round_trips(
+    tmp_path_factory: pytest.TempPathFactory, cells: Any, chunk: int
+) -> None:
     """Whatever the cells are, and wherever blocks of the file end."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer)
@@ -216,7 +218,7 @@ def test_ragged_records_are_bad_rows_with_their_lines(tmp_path: Path) -> None:
     assert [line for line, _ in prompts(found)] == [2, 6]
 
 
-def test_one_bad_record_spoils_no_other(tmp_path: Path) -> None:
+def test_one_bad_record_does_not_affect_others(tmp_path: Path) -> None:
     data = b'text,priority\nok,1\n\xff\xfe,2\n"a"b,3\nx\ry,4\nlow,much\n,5\nlast,6\n'
     found = records(tmp_path, data, RequestOptions(prompt="{{text}}"))
     assert [line for line, _ in wrong(found)] == [3, 4, 5, 6, 7]
@@ -240,7 +242,7 @@ def test_one_bad_record_spoils_no_other(tmp_path: Path) -> None:
         ("text\na\n".encode("utf-16"), "UTF-16"),
     ],
 )
-def test_a_file_that_is_no_table(tmp_path: Path, data: str | bytes, says: str) -> None:
+def test_a_file_that_is_not_a_table_is_an_error(tmp_path: Path, data: str | bytes, says: str) -> None:
     with pytest.raises(ConfigError) as refused:
         records(tmp_path, data)
     assert says in str(refused.value)
@@ -252,7 +254,7 @@ def test_a_record_without_end_is_not_held_in_memory(tmp_path: Path, monkeypatch:
         records(tmp_path, 'text,n\n"a,1\n' + "b,2\n" * 500)
 
 
-def test_a_column_without_a_name_is_no_trouble(tmp_path: Path) -> None:
+def test_a_column_without_a_name_is_allowed(tmp_path: Path) -> None:
     """What pandas writes for its index."""
     row = one(tmp_path, ",text\n0,hello\n")
     assert json.loads(row.metadata or b"") == {"": "0", "text": "hello"}
@@ -261,7 +263,7 @@ def test_a_column_without_a_name_is_no_trouble(tmp_path: Path) -> None:
 # -- identity -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_asked_is_part_of_the_job(tmp_path: Path) -> None:
+def test_request_options_are_part_of_the_identity_of_a_job(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("text\na\n")
     recipes = [
@@ -282,7 +284,7 @@ def test_what_is_asked_is_part_of_the_job(tmp_path: Path) -> None:
     assert open_batch(str(packed), request_options=recipes[0]).digest == digests[0]
 
 
-def test_rows_without_flags_are_their_content(tmp_path: Path) -> None:
+def test_without_options_the_digest_is_that_of_the_content(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text("{}\n")
     assert open_batch(str(path)).digest == reading.digest_of(path)
@@ -327,13 +329,13 @@ def filled(**row: Any) -> dict[str, Any]:
     return body
 
 
-def test_a_short_row_gets_what_it_lacks() -> None:
+def test_options_fill_missing_fields_of_short_rows() -> None:
     body = filled(prompt="Hi")
     assert (body["model"], body["max_tokens"]) == ("gpt-f", 5)
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
 
 
-def test_a_short_row_has_the_last_word() -> None:
+def test_fields_of_a_short_row_override_options() -> None:
     body = filled(prompt="Hi", system="Sing.", max_tokens=7, model="gpt-r")
     assert (body["model"], body["max_tokens"]) == ("gpt-r", 7)
     assert body["messages"][0]["content"] == "Sing."
@@ -376,7 +378,7 @@ def test_the_text_of_an_answer(body: dict[str, Any], text: str) -> None:
         [],
     ],
 )
-def test_an_answer_without_text_is_itself(body: Any) -> None:
+def test_an_answer_without_text_is_its_body(body: Any) -> None:
     data = json.dumps(body).encode()
     assert answer_of(data) == data.decode()
 
@@ -428,7 +430,7 @@ def test_a_survey_keeps_a_fair_sample(tmp_path: Path) -> None:
     assert 200 < sum(row.chars == 2 for row in load.sample) < 300, "not every second row"
 
 
-def test_a_survey_leaves_out_what_is_done(tmp_path: Path) -> None:
+def test_a_survey_leaves_out_finished_rows(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text("".join(f'{{"prompt": "x", "model": "{m}/m"}}\n' for m in ("alpha", "beta") * 3))
     found = surveyed(path, done={("alpha", "m"): 2, ("beta", "m"): 3})

@@ -38,7 +38,7 @@ def row(given: dict[str, Any], router: Router = ALONE, request_options: RequestO
         ({"text": "x", "model": "large"}, {"text": "x", "model": "large"}),
     ],
 )
-def test_the_function_gets_what_is_not_headways_own(given: dict[str, Any], payload: object) -> None:
+def test_a_function_gets_all_fields_that_are_not_for_headway(given: dict[str, Any], payload: object) -> None:
     read = row({"id": "a", "metadata": {"k": 1}, "priority": 3, "serial": True, **given})
     assert json.loads(read.body) == payload
     assert (read.custom_id, read.provider, read.path, read.priority, read.serial) == (
@@ -52,7 +52,7 @@ def test_the_function_gets_what_is_not_headways_own(given: dict[str, Any], paylo
     assert read.model == given.get("model", "grade")
 
 
-def test_rows_for_servers_are_what_they_were() -> None:
+def test_rows_for_servers_are_unchanged() -> None:
     asked = {"id": "a", "prompt": "hello", "model": "alpha/gpt-y"}
     assert row(asked, BOTH).path == "/v1/chat/completions"
     body = {"model": "alpha/gpt-y", "messages": [{"role": "user", "content": "x"}]}
@@ -70,6 +70,6 @@ def test_records_of_a_table_are_rows_too() -> None:
     assert (json.loads(read.body), read.custom_id) == ({"prompt": "Grade: x"}, "row-4")
 
 
-def test_what_stands_beside_a_payload_is_a_mistake() -> None:
+def test_extra_keys_beside_a_payload_are_an_error() -> None:
     read = parse(7, b'{"payload": 1, "txt": 2}', ALONE)
     assert read == BadRow(7, '"txt" does not belong beside "payload": put it inside')

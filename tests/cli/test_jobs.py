@@ -147,10 +147,10 @@ def test_what_a_crash_left_unknown_is_named_and_recorded(stage: Stage, headway: 
     stage.write_input([stage.row(index, max_tokens=100) for index in range(stage.units)])
     kill = {"kill": {"at": "add_answer", "when": "after", "n": 1}}
     stage.ends_by_kill("run", "in.jsonl", faults=kill)
-    lost = min(stage.unknown())
+    lost = min(stage.unknown_units())
     state = json.loads(headway("status", "--json").out)
     assert (state["state"], state["live"]) == ("interrupted", False)
-    assert set(state["unknown"]) == {f"u{index}" for index in stage.unknown()}
+    assert set(state["unknown"]) == {f"u{index}" for index in stage.unknown_units()}
     units = len(state["unknown"])
     counts = state["per_lane"]["alpha/gpt-x"]
     assert counts.pop("unknown") == units

@@ -57,7 +57,7 @@ def test_the_first_lets_what_is_in_flight_finish(stage: Stage, headway: Headway,
     assert took_s < 5.0
     rows = stage.rows()
     assert [row["error"] and row["error"]["code"] for row in rows] == [None] * 2 + ["interrupted"] * 8
-    assert stage.unknown() == set()
+    assert stage.unknown_units() == set()
     assert headway("resume", "-q").code == 0
     assert contents(stage.rows()) == echoes(10)
     assert [stage.sent(index) for index in range(10)] == [1] * 10
@@ -93,7 +93,7 @@ def test_a_closed_terminal_lets_what_is_in_flight_finish(stage: Stage, headway: 
         process.wait()
     assert stage.committed() == {0, 1}
     assert [stage.sent(index) for index in range(4)] == [1, 1, 0, 0]
-    assert stage.unknown() == set()
+    assert stage.unknown_units() == set()
     assert headway("resume", "-q").code == 0
     assert contents(stage.rows()) == echoes(10)
 
@@ -160,7 +160,7 @@ def test_the_second_cancels_what_is_in_flight(stage: Stage, headway: Headway) ->
         code, took_s, err = ended(process)
     assert code == 130, err
     assert took_s < 5.0
-    assert stage.unknown() == set()
+    assert stage.unknown_units() == set()
     assert stage.job()["state"] == "interrupted"
     assert {row["error"]["code"] for row in stage.rows()} == {"interrupted"}
     assert stage.query("SELECT DISTINCT outcome FROM attempts") == [("cancelled",)]
@@ -256,7 +256,7 @@ def test_pause_resume_and_cancel_from_another_terminal(stage: Stage, headway: He
             assert json.loads(told.out)["asked"] == "pause"
             waits.append(noticed_s(stage))
             # A unit that had started finishes, also where its intent was not yet durable: it is `assigned` until it is sent.
-            wait_for("a pause", lambda: stage.job()["state"] == "paused" and not stage.unknown())
+            wait_for("a pause", lambda: stage.job()["state"] == "paused" and not stage.unknown_units())
             assert json.loads(headway("status", "--json").out)["state"] == "paused"
             done = stage.committed()
             time.sleep(0.15)

@@ -58,7 +58,7 @@ def bodies(store: Store, job: int) -> list[bytes | None]:
 # -- keys ----------------------------------------------------------------------------------------------------
 
 
-def test_keys_are_made_for_what_has_no_answer_and_a_page_at_a_time(store: Store) -> None:
+def test_keys_are_made_page_by_page_for_units_without_an_answer(store: Store) -> None:
     job, _, _ = begun(store, 5)
     end(store, job, 1, "succeeded")
     end(store, job, 2, "failed")
@@ -111,7 +111,7 @@ def test_an_answer_serves_every_other_job(store: Store) -> None:
     assert store.cache.serve(other, -1, 99, 500.0) == []
 
 
-def test_serving_goes_page_by_page_and_only_to_those_that_are_wanted(store: Store) -> None:
+def test_only_the_requested_units_are_served_page_by_page(store: Store) -> None:
     answer(store, keyed_job(store, "a"), 0)
     other = keyed_job(store, "aaaaaa", "other")
 
@@ -120,7 +120,7 @@ def test_serving_goes_page_by_page_and_only_to_those_that_are_wanted(store: Stor
     assert statuses(store, other) == ["cached", "pending", "cached", "cached", "pending", "cached"]
 
 
-def test_an_answer_of_a_run_without_the_cache_is_not_kept(store: Store) -> None:
+def test_answers_of_a_run_without_the_cache_are_not_cached(store: Store) -> None:
     job = keyed_job(store, "aa")
     store.cache.group(job)
     batch = answer(store, job, 0, caching=False)
@@ -129,7 +129,7 @@ def test_an_answer_of_a_run_without_the_cache_is_not_kept(store: Store) -> None:
     assert (statuses(store, job), batch.followed) == (["succeeded", "pending"], [])
 
 
-def test_the_first_of_two_answers_to_the_same_stays(store: Store) -> None:
+def test_the_first_answer_to_equal_requests_stays_in_the_cache(store: Store) -> None:
     job, other = keyed_job(store, "ba"), keyed_job(store, "-a", "other")
     answer(store, job, 1)
     answer(store, other, 1, at_utc=350.0)
@@ -151,7 +151,7 @@ def test_a_cached_unit_stays_when_its_job_is_resumed(store: Store) -> None:
     assert the_job(store, "other").counts["cached"] == 1
 
 
-def test_a_unit_that_failed_before_tells_of_that_no_more(store: Store) -> None:
+def test_a_cached_answer_clears_an_earlier_failure(store: Store) -> None:
     answer(store, keyed_job(store, "a"), 0)
     other = keyed_job(store, "a", "other")
     end(store, other, 0, "failed", tries=2, code="transient", message="broke", cost_usd=0.25)
@@ -182,7 +182,7 @@ def test_cursors_leave_followers_out(store: Store) -> None:
     assert statuses(store, job) == ["pending"] * 8
 
 
-def test_whoever_goes_first_leads(store: Store) -> None:
+def test_the_unit_that_runs_first_is_the_leader(store: Store) -> None:
     job = keyed_job(store, "aabbcc", u1={"priority": 5}, u3={"serial": True}, u2={"priority": 9})
     store.cache.group(job)
 
@@ -190,7 +190,7 @@ def test_whoever_goes_first_leads(store: Store) -> None:
     assert [each.index for each in store.cache.next_serial(job, -1, 9, every=False)] == [3]
 
 
-def test_the_same_question_to_two_providers_is_two(store: Store) -> None:
+def test_equal_requests_to_two_providers_are_not_grouped(store: Store) -> None:
     """A lane that is held must not keep another's unit waiting."""
     job = store.add_job(new_job())
     routes = [store.add_route(job, StoredRoute(name, "openai", "m")) for name in ("alpha", "beta")]
@@ -235,7 +235,7 @@ def test_followers_fail_with_their_leader_and_say_why(store: Store, status: str)
     assert store.cache.entries_by_model() == [], "a failure is never kept"
 
 
-def test_followers_fail_once_more_or_not_at_all_when_they_are_run_again(store: Store) -> None:
+def test_followers_are_grouped_again_when_they_are_run_again(store: Store) -> None:
     job = keyed_job(store, "aba")
     store.cache.group(job)
     batch = WriteBatch(job, caching=True)
@@ -250,7 +250,7 @@ def test_followers_fail_once_more_or_not_at_all_when_they_are_run_again(store: S
 
 
 @pytest.mark.parametrize("status", ["cancelled", "skipped", "pending"])
-def test_followers_of_a_unit_that_did_not_come_to_a_real_end_wait_on(store: Store, status: str) -> None:
+def test_followers_of_a_skipped_or_cancelled_leader_stay_pending(store: Store, status: str) -> None:
     job = keyed_job(store, "aa")
     store.cache.group(job)
     batch = WriteBatch(job, caching=True)
@@ -260,7 +260,7 @@ def test_followers_of_a_unit_that_did_not_come_to_a_real_end_wait_on(store: Stor
     assert (statuses(store, job), batch.followed) == ([status, "pending"], [])
 
 
-def test_a_leader_of_only_those_that_are_wanted(store: Store) -> None:
+def test_only_the_requested_units_are_grouped(store: Store) -> None:
     job = keyed_job(store, "aaa")
     assert store.cache.group(job, frozenset({1, 2})) == 1
     assert leading(store, job) == [0, 1]
@@ -269,7 +269,7 @@ def test_a_leader_of_only_those_that_are_wanted(store: Store) -> None:
 # -- what there is, and what goes --------------------------------------------------------------------------------
 
 
-def test_shelves_say_what_there_is_of_each_model(store: Store) -> None:
+def test_cache_entries_are_counted_by_model(store: Store) -> None:
     job = keyed_job(store, "abc")
     answer(store, job, 0)
     answer(store, job, 1, at_utc=310.0)
@@ -281,7 +281,7 @@ def test_shelves_say_what_there_is_of_each_model(store: Store) -> None:
     assert store.cache.entries_by_model(310.0) == [CachedModel("alpha", "m", 1, 7, 300.0, 300.0)]
 
 
-def test_clearing_takes_no_answer_from_a_unit(store: Store) -> None:
+def test_clearing_the_cache_keeps_the_answers_of_units(store: Store) -> None:
     job = keyed_job(store, "ab")
     answer(store, job, 0)
     answer(store, job, 1, at_utc=310.0)
@@ -299,7 +299,7 @@ def test_clearing_takes_no_answer_from_a_unit(store: Store) -> None:
     assert store.cache.serve(third, -1, 9, 500.0) == []
 
 
-def test_answers_outlive_the_job_that_asked(store: Store) -> None:
+def test_cached_answers_outlive_their_job(store: Store) -> None:
     job = keyed_job(store, "abc")
     answer(store, job, 0, 1, 2)
     other = keyed_job(store, "a", "other")
@@ -317,7 +317,7 @@ def test_answers_outlive_the_job_that_asked(store: Store) -> None:
     assert bodies(store, other) == [b'{"n":0}']
 
 
-def test_a_job_that_is_forgotten_leaves_what_the_cache_has(store: Store) -> None:
+def test_forgetting_a_job_keeps_its_cache_entries(store: Store) -> None:
     job = keyed_job(store, "ab")
     answer(store, job, 0, 1)
     store.forget(job)
@@ -331,7 +331,7 @@ def test_a_job_that_is_forgotten_leaves_what_the_cache_has(store: Store) -> None
     assert store.cache.saved() == CallsSaved()
 
 
-def test_no_body_is_stored_twice_and_none_is_left_when_nobody_has_it(tmp_path: Path) -> None:
+def test_a_body_is_stored_once_and_removed_with_its_last_user(tmp_path: Path) -> None:
     file = SqliteFile(tmp_path / "h.db")
     with Store(file) as store:
         job = keyed_job(store, "aab")
@@ -355,7 +355,7 @@ def test_no_body_is_stored_twice_and_none_is_left_when_nobody_has_it(tmp_path: P
 # -- answers of the same rows in another job -------------------------------------------------------------------------
 
 
-def test_answers_at_the_same_place_are_adopted_where_the_same_was_asked(store: Store) -> None:
+def test_answers_of_equal_requests_at_the_same_index_are_adopted(store: Store) -> None:
     earlier = keyed_job(store, "abcd", "earlier")
     answer(store, earlier, 0, 1, 3, caching=False)
     job = keyed_job(store, "aXcde", "younger")
@@ -371,7 +371,7 @@ def test_answers_at_the_same_place_are_adopted_where_the_same_was_asked(store: S
     assert store.cache.source(job, 3) == AnswerSource("earlier", 3, "u3")
 
 
-def test_answers_are_adopted_while_a_job_takes_in_its_units(store: Store) -> None:
+def test_answers_are_adopted_during_ingest(store: Store) -> None:
     earlier = keyed_job(store, "ab", "earlier")
     answer(store, earlier, 0, caching=False)
     job = store.add_job(new_job("younger"))
@@ -382,7 +382,7 @@ def test_answers_are_adopted_while_a_job_takes_in_its_units(store: Store) -> Non
     assert (the_job(store, "younger").total, the_job(store, "younger").good) == (2, 1)
 
 
-def test_an_adopted_answer_is_passed_on_and_outlives_its_job(store: Store) -> None:
+def test_an_adopted_answer_can_be_adopted_again_and_outlives_its_job(store: Store) -> None:
     earlier = keyed_job(store, "ab", "earlier")
     answer(store, earlier, 0, caching=False)
     middle = keyed_job(store, "ab", "middle")

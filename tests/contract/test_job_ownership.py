@@ -23,7 +23,7 @@ def answered(job: int, worker: int | None, index: int) -> WriteBatch:
     return batch
 
 
-def test_the_run_that_began_last_records(store: Store) -> None:
+def test_only_the_latest_run_can_record(store: Store) -> None:
     job, first, _ = begun(store, 3)
     store.commit(answered(job, first, 0))
     second = store.begin(job, {}, "o", 250.0)
@@ -57,7 +57,7 @@ def test_the_run_that_lost_the_job_does_not_end_it(store: Store) -> None:
     assert the_job(store).state == "stopped"
 
 
-def test_a_run_that_has_ended_records_nothing_of_the_next_one(store: Store) -> None:
+def test_an_ended_run_cannot_record_into_the_next_one(store: Store) -> None:
     job, first, _ = begun(store, 2)
     store.end_run(job, first, "stopped", 240.0, {})
     store.commit(answered(job, first, 0))  # Its last batch, late: nobody has taken over.
@@ -75,7 +75,7 @@ def test_jobs_do_not_take_each_other_over(store: Store) -> None:
         store.commit(answered(job, theirs, 0))
 
 
-def test_a_further_worker_takes_nothing_over(store: Store) -> None:
+def test_adding_a_worker_does_not_take_over_the_job(store: Store) -> None:
     job, worker, _ = begun(store, 1)
     store.add_worker(job, "worker-1", 210.0)
     store.commit(answered(job, worker, 0))
@@ -91,7 +91,7 @@ def test_a_note_that_belongs_to_no_run_is_recorded(store: Store) -> None:
     assert [event.what for event in store.events(job)] == ["wrote"]
 
 
-def test_a_job_that_was_removed_is_told_as_such(store: Store) -> None:
+def test_a_removed_job_is_reported_as_removed(store: Store) -> None:
     job, worker, _ = begun(store, 1)
     store.forget(job)
     with pytest.raises(JobTaken, match="another process has removed this job"):

@@ -12,7 +12,7 @@ from headway.stores.write_batch import WriteBatch
 from .records import begun
 
 
-def test_notes_are_known_by_their_attempt(store: Store) -> None:
+def test_notes_are_read_by_attempt_number(store: Store) -> None:
     job, _, _ = begun(store)
     batch = WriteBatch(job)
     batch.change(1, UnitChange("pending", tries=1))
@@ -23,7 +23,7 @@ def test_notes_are_known_by_their_attempt(store: Store) -> None:
     assert store.notes_of(job, 0) == {}
 
 
-def test_notes_go_with_their_job(tmp_path: Path) -> None:
+def test_forgetting_a_job_removes_its_notes(tmp_path: Path) -> None:
     with Store(SqliteFile(tmp_path / "h.db")) as store:
         job, _, _ = begun(store)
         batch = WriteBatch(job)

@@ -28,7 +28,7 @@ def keep(store: Store, job: int, *repairs: Repair) -> None:
 ASKED = Repair(1, 1, b'{"n":"x"}', b'{"messages":[]}', 70)
 
 
-def test_a_unit_goes_on_with_what_is_asked_next(store: Store) -> None:
+def test_a_unit_continues_with_its_repair_request(store: Store) -> None:
     job, _, _ = begun(store)
     keep(store, job, ASKED)
     assert store.open_repairs(job) == [ASKED]
@@ -45,7 +45,7 @@ def test_a_second_answer_that_does_not_fit_closes_the_first(store: Store) -> Non
     assert [each.answer for each in store.repairs_of(job, 1)] == [ASKED.answer, second.answer]
 
 
-def test_one_that_only_closes_leaves_no_record(store: Store) -> None:
+def test_a_repair_that_only_closes_earlier_ones_is_not_recorded(store: Store) -> None:
     job, _, _ = begun(store)
     keep(store, job, ASKED)
     keep(store, job, Repair(1, 0))
@@ -53,14 +53,14 @@ def test_one_that_only_closes_leaves_no_record(store: Store) -> None:
     assert store.repairs_of(job, 1) == [ASKED]
 
 
-def test_a_unit_that_has_its_answer_goes_on_with_nothing(store: Store) -> None:
+def test_a_unit_with_an_answer_has_no_open_repair(store: Store) -> None:
     job, _, _ = begun(store)
     keep(store, job, ASKED, Repair(2, 1, b"{}", b"{}", 5))
     end(store, job, 1, "succeeded")
     assert [each.index for each in store.open_repairs(job)] == [2]
 
 
-def test_of_a_job_that_is_forgotten_nothing_is_left(store: Store) -> None:
+def test_forgetting_a_job_removes_its_repairs(store: Store) -> None:
     job, _, _ = begun(store)
     other, _, _ = begun(store, name="other")
     keep(store, job, ASKED)
@@ -78,7 +78,7 @@ def test_a_job_keeps_its_form(store: Store) -> None:
     assert the_job(store, "plain").form == {}
 
 
-def test_records_of_an_earlier_version_are_read_and_brought_forward(tmp_path: Path) -> None:
+def test_records_of_an_earlier_version_are_read_and_migrated(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     db = sqlite3.connect(path)
     db.executescript(migrations()[0])
@@ -97,7 +97,7 @@ def test_records_of_an_earlier_version_are_read_and_brought_forward(tmp_path: Pa
         assert writing.open_repairs(1) == []
 
 
-def test_the_conversation_has_the_turn_in_which_it_was_asked_again(tmp_path: Path) -> None:
+def test_the_conversation_includes_the_repair_turn(tmp_path: Path) -> None:
     with Store(SqliteFile(tmp_path / "h.db")) as store:
         job, _, _ = begun(store)
         asked = b'{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}'

@@ -52,7 +52,7 @@ from .records import (
 # -- jobs ----------------------------------------------------------------------------------------------------
 
 
-def test_a_new_job_takes_in_units_and_shows_what_it_was_told(store: Store) -> None:
+def test_a_new_job_is_ingesting_and_has_the_given_fields(store: Store) -> None:
     number = store.add_job(NewJob("review", "flow", "a.yaml", "d0", "o.jsonl", 12.5))
 
     job = the_job(store, "review")
@@ -65,7 +65,7 @@ def test_a_new_job_takes_in_units_and_shows_what_it_was_told(store: Store) -> No
     assert set(job.counts) == {"succeeded", "failed", "timed_out", "cached", "skipped", "cancelled"}
 
 
-def test_jobs_are_listed_the_newest_first(store: Store) -> None:
+def test_jobs_are_listed_newest_first(store: Store) -> None:
     for name in ("one", "two", "three"):
         store.add_job(new_job(name))
 
@@ -73,7 +73,7 @@ def test_jobs_are_listed_the_newest_first(store: Store) -> None:
     assert store.job("four") is None
 
 
-def test_a_name_is_taken_once(store: Store) -> None:
+def test_a_job_name_is_unique(store: Store) -> None:
     store.add_job(new_job("one"))
 
     with pytest.raises(StoreError, match="a job 'one' already"):
@@ -81,7 +81,7 @@ def test_a_name_is_taken_once(store: Store) -> None:
     assert len(store.jobs()) == 1
 
 
-def test_a_job_that_is_not_there_is_added_once_and_found_from_then_on(store: Store) -> None:
+def test_find_or_add_adds_a_missing_job_once(store: Store) -> None:
     def is_same(job: Job) -> bool:
         return job.digest == "d1"
 
@@ -95,7 +95,7 @@ def test_a_job_that_is_not_there_is_added_once_and_found_from_then_on(store: Sto
     assert len(store.jobs()) == 1
 
 
-def test_the_newest_of_several_that_fit_is_found(store: Store) -> None:
+def test_find_or_add_returns_the_newest_match(store: Store) -> None:
     for name in ("one", "two", "three"):
         store.add_job(new_job(name))
 
@@ -109,7 +109,7 @@ def test_a_job_whose_name_is_taken_gets_a_number(store: Store) -> None:
     assert names == ["one", "one-2", "one-3"]
 
 
-def test_nothing_is_added_where_looking_fails(store: Store) -> None:
+def test_nothing_is_added_if_the_comparison_fails(store: Store) -> None:
     store.add_job(new_job("one"))
 
     with pytest.raises(ZeroDivisionError):
@@ -142,7 +142,7 @@ def test_no_thread_sees_half_a_batch(open_store: Callable[[], Store]) -> None:
     assert {count % size for count in seen} == {0}
 
 
-def test_of_many_that_look_at_once_one_adds_the_job(open_store: Callable[[], Store]) -> None:
+def test_of_many_threads_at_once_one_adds_the_job(open_store: Callable[[], Store]) -> None:
     together = threading.Barrier(8)
 
     def look() -> tuple[str, bool]:
@@ -165,7 +165,7 @@ def test_the_salt_stays_the_same(store: Store) -> None:
 # -- routes and units ----------------------------------------------------------------------------------------
 
 
-def test_routes_are_the_jobs_own_and_come_in_order(store: Store) -> None:
+def test_routes_belong_to_one_job_and_are_in_order(store: Store) -> None:
     job, other = store.add_job(new_job("one")), store.add_job(new_job("two"))
     first = store.add_route(job, StoredRoute("beta", "openai", "m"))
     second = store.add_route(job, StoredRoute("alpha", "anthropic", "c"))
@@ -177,7 +177,7 @@ def test_routes_are_the_jobs_own_and_come_in_order(store: Store) -> None:
     ]
 
 
-def test_a_route_that_is_there_already_keeps_its_number(store: Store) -> None:
+def test_adding_a_route_again_returns_the_same_number(store: Store) -> None:
     job = store.add_job(new_job())
     number = store.add_route(job, StoredRoute("alpha", "openai", "m"))
 
@@ -185,7 +185,7 @@ def test_a_route_that_is_there_already_keeps_its_number(store: Store) -> None:
     assert len(store.routes(job)) == 1
 
 
-def test_a_unit_keeps_everything_it_came_with(store: Store) -> None:
+def test_a_unit_keeps_all_its_fields(store: Store) -> None:
     job = store.add_job(new_job())
     route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     body = '{"text":"naïve 日本 \\u0000"}'.encode()
@@ -202,7 +202,7 @@ def test_a_unit_keeps_everything_it_came_with(store: Store) -> None:
     assert store.request(job, 2) == ("/v1/embeddings", body)
 
 
-def test_units_come_in_chunks(store: Store) -> None:
+def test_units_can_be_added_in_chunks(store: Store) -> None:
     job = store.add_job(new_job())
     route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     first = 0
@@ -302,7 +302,7 @@ def assert_empty(store: Store, job: int) -> None:
 # -- claims ------------------------------------------------------------------------------------------------
 
 
-def test_what_other_jobs_want_of_a_lane_counts_while_it_is_fresh(store: Store) -> None:
+def test_claims_of_other_jobs_count_while_they_are_fresh(store: Store) -> None:
     (job, _, lane), (other, worker, _) = begun(store, 1), begun(store, 1, "other")
     batch = WriteBatch(other, worker)
     batch.claims[lane] = (b'{"weight":3}', 300.0)
@@ -374,7 +374,7 @@ def test_a_unit_that_ended_without_a_try_has_no_cost(store: Store) -> None:
     assert (skipped.cost_usd, untouched.cost_usd) == (None, None)
 
 
-def test_a_cost_that_nobody_knows_is_none_and_not_nothing(store: Store) -> None:
+def test_an_unknown_cost_is_none_and_not_zero(store: Store) -> None:
     job, _, lane = begun(store, 3)
     batch = WriteBatch(job)
     batch.change(0, UnitChange("succeeded", 1, lane, cost_usd=None))
@@ -388,7 +388,7 @@ def test_a_cost_that_nobody_knows_is_none_and_not_nothing(store: Store) -> None:
     assert [result.cost_usd for result in store.results(job, -1, 9)] == [None, 0.0, 0.5]
 
 
-def test_what_attempts_came_to_adds_up_by_route_and_for_the_job(store: Store) -> None:
+def test_usage_of_attempts_adds_up_by_route_and_for_the_job(store: Store) -> None:
     job, route = ready_job(store)
     other = store.add_route(job, StoredRoute("beta", "openai", "n"))
     lane = store.lane("key-a", "alpha/m").id
@@ -416,7 +416,7 @@ def test_what_attempts_came_to_adds_up_by_route_and_for_the_job(store: Store) ->
     assert (now.saved_usd, now.saved_tokens, now.unsure, now.unsure_usd) == (0.5, 34, 2, 4.0)
 
 
-def test_costs_add_up_over_the_tries_and_the_latest_usage_stands(store: Store) -> None:
+def test_costs_add_up_over_attempts_and_the_latest_usage_counts(store: Store) -> None:
     job, _, lane = begun(store, 1)
     for status, tokens, cost in (("pending", 5, 0.5), ("succeeded", 7, 0.25)):
         batch = WriteBatch(job)
@@ -427,7 +427,7 @@ def test_costs_add_up_over_the_tries_and_the_latest_usage_stands(store: Store) -
     assert (result.attempts, result.input_tokens, result.cost_usd) == (2, 7, 0.75)
 
 
-def test_what_a_change_does_not_say_of_lane_and_start_stays(store: Store) -> None:
+def test_a_change_without_lane_and_start_keeps_them(store: Store) -> None:
     job, _, lane = begun(store, 1)
     intend(store, job, lane, 0)
     note_running(store, job, 210.0, 0)
@@ -464,7 +464,7 @@ def test_first_unended_passes_over_ended_units_only(store: Store) -> None:
     assert store.first_unended(job) is None
 
 
-def test_attempts_are_told_in_order_with_every_column(store: Store) -> None:
+def test_attempts_are_in_order_with_every_column(store: Store) -> None:
     job, worker, lane = begun(store, 2)
     limit = b'{"source":"header","retry_after_s":2.5}'
     first = Attempt(0, 1, lane, "throttled", "rate", "slow down", 429, "r1", 10.0, 11.0, rate_limit=limit)
@@ -535,7 +535,7 @@ def test_events_come_oldest_first_and_after_a_number(store: Store) -> None:
     assert store.events(job, after=second.id) == []
 
 
-def test_what_is_on_record_of_a_lane_can_be_replaced(store: Store) -> None:
+def test_the_record_of_a_lane_can_be_replaced(store: Store) -> None:
     one, other = store.lane("k1", "alpha/x"), store.lane("k2", "beta/y")
     store.keep_lane(one.id, b'{"a":1}', b'{"b":2}', 77.0)
     assert store.lane("k1", "alpha/x") == msgspec.structs.replace(
@@ -577,7 +577,7 @@ def test_workers_are_recorded_from_begin_to_end(store: Store) -> None:
 # -- running -------------------------------------------------------------------------------------------------
 
 
-def test_unknown_names_the_units_that_died_with_a_process(store: Store) -> None:
+def test_units_of_a_dead_process_have_unknown_outcomes(store: Store) -> None:
     job, _, lane = begun(store, 4)
     [route] = store.routes(job)
     intend(store, job, lane, 1, 2, 3)
@@ -590,7 +590,7 @@ def test_unknown_names_the_units_that_died_with_a_process(store: Store) -> None:
     ]
 
 
-def test_the_start_of_an_earlier_try_is_not_told_of_one_that_only_was_intended(store: Store) -> None:
+def test_an_intended_unit_does_not_report_the_start_of_an_earlier_attempt(store: Store) -> None:
     job, _, lane = begun(store, 1)
     intend(store, job, lane, 0)
     note_running(store, job, 210.0, 0)
@@ -609,7 +609,7 @@ def test_the_start_of_an_earlier_try_is_not_told_of_one_that_only_was_intended(s
 
 
 @pytest.mark.parametrize("only_failed", [False, True])
-def test_begin_reopens_records_what_was_lost_and_counts_anew(store: Store, only_failed: bool) -> None:
+def test_begin_reopens_units_records_lost_attempts_and_recounts(store: Store, only_failed: bool) -> None:
     job, _, lane = begun(store, 9)
     ends = ("succeeded", "cached", "failed", "timed_out", "skipped", "cancelled")
     for index, status in enumerate(ends):
@@ -652,7 +652,7 @@ def test_begin_reopens_records_what_was_lost_and_counts_anew(store: Store, only_
     assert [each.attempts for each in store.next_serial(job, -1, 99, every=True)][:2] == [1, 1]
 
 
-def test_what_is_asked_between_the_lock_and_the_beginning_is_for_this_run(store: Store) -> None:
+def test_a_command_between_lock_and_begin_is_for_this_run(store: Store) -> None:
     job, _, _ = begun(store, 1)
     store.add_command(job, "pause", {}, 210.0)
     store.add_command(job, "cancel", {}, 220.0)
@@ -711,7 +711,7 @@ def test_next_of_route_gives_waiting_units_by_index_after_the_cursor(store: Stor
     assert store.next_of_route(job, a, 0, 8, 99) == []
 
 
-def test_the_sizes_of_waiting_units_are_told_by_route_and_by_family(store: Store) -> None:
+def test_sizes_of_waiting_units_are_read_by_route_and_by_family(store: Store) -> None:
     job = store.add_job(new_job())
     a, b = (store.add_route(job, StoredRoute("alpha", "openai", model)) for model in "ab")
     units = [new_unit(f"u{n}", (a, b)[n % 2], chars=n, max_tokens=10 * n, family=n % 4) for n in range(9)]
@@ -800,7 +800,7 @@ def test_a_batch_of_every_kind_of_change(store: Store) -> None:
     lambda batch: batch.count("refused"),
     lambda batch: batch.answers.append((0, 200, None, b"{}")),
 ])  # fmt: skip
-def test_a_batch_that_holds_anything_at_all_is_true(fill: Callable[[WriteBatch], None]) -> None:
+def test_a_batch_with_any_change_is_true(fill: Callable[[WriteBatch], None]) -> None:
     batch = WriteBatch(1)
     fill(batch)
     assert batch
@@ -872,7 +872,7 @@ def _requeue_intent_release(batch: WriteBatch, lane: int) -> None:
         ("running", _requeue_intent_release, "pending", 1),
     ],
 )
-def test_the_last_of_a_units_changes_stands(
+def test_the_last_change_of_a_unit_wins(
     store: Store, before: str, changes: Callable[[WriteBatch, int], None], after: str, tries: int
 ) -> None:
     job, _, lane = begun(store, 2)
@@ -891,9 +891,7 @@ def test_the_last_of_a_units_changes_stands(
 
 @pytest.mark.parametrize("first", ["failed", "timed_out", "skipped", "cancelled", "succeeded"])
 @pytest.mark.parametrize("then", ["failed", "succeeded", None])
-def test_a_unit_that_runs_again_is_counted_where_it_stands(
-    store: Store, first: str, then: str | None
-) -> None:
+def test_a_reopened_unit_is_counted_in_its_new_state(store: Store, first: str, then: str | None) -> None:
     job, _, lane = begun(store, 2)
     end(store, job, 0, first, code="invalid", message="no")
     batch = WriteBatch(job)
@@ -916,7 +914,7 @@ def test_a_unit_that_runs_again_is_counted_where_it_stands(
 
 
 @pytest.mark.parametrize("counts", [{"failed": -1}, {"succeeded": 3}, {"succeeded": 2, "failed": -1}])
-def test_a_batch_that_does_not_fit_the_units_leaves_nothing(store: Store, counts: dict[str, int]) -> None:
+def test_a_batch_that_contradicts_the_counters_records_nothing(store: Store, counts: dict[str, int]) -> None:
     job, _, _ = begun(store, 2)
     end(store, job, 0, "succeeded")
     batch = WriteBatch(job)
@@ -930,7 +928,7 @@ def test_a_batch_that_does_not_fit_the_units_leaves_nothing(store: Store, counts
     assert store.results(job, 0, 1)[0].code is None
 
 
-def test_units_that_come_later_are_counted_with_them(store: Store) -> None:
+def test_units_added_later_are_counted(store: Store) -> None:
     job, _, _ = begun(store, 1)
     route = store.routes(job)[0].id
     batch = WriteBatch(job)
@@ -941,7 +939,7 @@ def test_units_that_come_later_are_counted_with_them(store: Store) -> None:
     assert (the_job(store).total, the_job(store).good) == (2, 2)
 
 
-def test_a_batch_changes_its_own_job_alone(store: Store) -> None:
+def test_a_batch_changes_only_its_own_job(store: Store) -> None:
     job, _, lane = begun(store, 2)
     other, _, _ = begun(store, 2, "other")
     batch = WriteBatch(job)
@@ -953,7 +951,7 @@ def test_a_batch_changes_its_own_job_alone(store: Store) -> None:
     assert (the_job(store, "other").state, statuses(store, other)) == ("running", ["pending", "pending"])
 
 
-def test_end_run_puts_back_what_was_left_and_says_why(store: Store) -> None:
+def test_end_run_makes_remaining_units_pending_and_records_why(store: Store) -> None:
     job, worker, lane = begun(store, 4)
     end(store, job, 0, "succeeded")
     intend(store, job, lane, 1, 2)
@@ -973,7 +971,7 @@ def test_end_run_puts_back_what_was_left_and_says_why(store: Store) -> None:
 # -- commands ------------------------------------------------------------------------------------------------
 
 
-def test_commands_are_there_until_they_are_done(store: Store) -> None:
+def test_commands_stay_open_until_they_are_done(store: Store) -> None:
     job, _, _ = begun(store, 1)
     other, _, _ = begun(store, 1, "other")
     pause = store.add_command(job, "pause", {}, 210.0)
@@ -1019,9 +1017,7 @@ def test_starts_since_an_instant_come_oldest_first_over_all_jobs(store: Store) -
     assert store.starts_since(231.0) == []
 
 
-def test_starts_are_each_told_once_however_many_there_are(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_start_is_returned_once_over_many_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.stores.store.STARTS_STEP", 3)
     job, _, lane = begun(store, 5)
     gone, _, _ = begun(store, 5, "gone")
@@ -1039,7 +1035,7 @@ def test_starts_are_each_told_once_however_many_there_are(
     ]
 
 
-def test_a_lost_try_counts_as_a_start(store: Store) -> None:
+def test_a_lost_attempt_counts_as_a_start(store: Store) -> None:
     job, _, lane = begun(store, 1)
     intend(store, job, lane, 0)
     note_running(store, job, 210.0, 0)
@@ -1063,7 +1059,7 @@ def taught(store: Store, name: str, tokens: int) -> None:
     store.commit(batch)
 
 
-def test_lessons_are_what_units_of_a_model_took_the_newest_job_first(store: Store) -> None:
+def test_usage_samples_of_a_model_have_the_newest_job_first(store: Store) -> None:
     assert store.usage_samples("alpha", "m", 10) == []
     taught(store, "one", 3)
     taught(store, "two", 4)
@@ -1078,7 +1074,7 @@ def test_lessons_are_what_units_of_a_model_took_the_newest_job_first(store: Stor
     assert store.usage_samples("beta", "m", 10) == []
 
 
-def test_units_and_lessons_have_their_family(store: Store) -> None:
+def test_units_and_usage_samples_have_their_family(store: Store) -> None:
     job = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
     route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", b"{}", 10, 0, family=1 + n) for n in range(2)])
@@ -1108,7 +1104,7 @@ def test_units_and_lessons_have_their_family(store: Store) -> None:
     assert store.families("alpha", "m") == []
 
 
-def test_lessons_are_read_from_no_more_units_than_asked_for(store: Store) -> None:
+def test_usage_samples_read_no_more_units_than_the_limit(store: Store) -> None:
     taught(store, "one", 3)
     assert store.usage_samples("alpha", "m", 1) == []
     assert len(store.usage_samples("alpha", "m", 2)) == 1
@@ -1123,7 +1119,7 @@ def coming(job: int, route: int, first: int, ids: list[str]) -> WriteBatch:
     return batch
 
 
-def test_units_that_come_later_are_like_those_before_them(store: Store) -> None:
+def test_units_added_later_behave_like_earlier_ones(store: Store) -> None:
     job, _, lane = begun(store, 2)
     route = store.routes(job)[0].id
     batch = coming(job, route, 2, ["a", "b", "c"])
@@ -1140,7 +1136,7 @@ def test_units_that_come_later_are_like_those_before_them(store: Store) -> None:
     assert store.index_of(job, "c") == 4
 
 
-def test_each_unit_that_comes_later_keeps_its_own_request(store: Store) -> None:
+def test_each_unit_added_later_keeps_its_own_request(store: Store) -> None:
     job, _, _ = begun(store, 0)
     route = store.routes(job)[0].id
     batch = WriteBatch(job)
@@ -1149,16 +1145,14 @@ def test_each_unit_that_comes_later_keeps_its_own_request(store: Store) -> None:
     assert [store.request(job, n) for n in range(3)] == [("", b"[0]"), ("", b"[1]"), ("", b"[2]")]
 
 
-def test_no_units_can_be_taken_in(store: Store) -> None:
+def test_adding_an_empty_list_of_units_is_allowed(store: Store) -> None:
     job, _ = ready_job(store, 0)
     store.add_units(job, 0, [])
     assert statuses(store, job) == []
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_what_a_row_leaves_empty_is_empty_whatever_its_neighbours_have(
-    store: Store, *, together: bool
-) -> None:
+def test_an_empty_column_stays_empty_beside_filled_rows(store: Store, *, together: bool) -> None:
     job, worker, lane = begun(store, 2)
     full = UnitChange("pending", 1, lane, "invalid", "no", 1.0, 2.0, None, 4, 5, 6, 0.5)
     plain = UnitChange("succeeded", 1, finished_utc=9.0)

@@ -1,8 +1,8 @@
-"""Where crash and command tests play: a directory with a job in it, `headway` as a process, and what the records and
-the provider say afterwards.
+"""The test bed of crash and command tests: a directory with a job in it, `headway` as a process, and the records and the
+provider's counts afterwards.
 
-The provider's books are the proof. Every unit is sent under a name of its own (the request's `user`), so that
-`/stats/requests/NAME` tells how often it came in, whichever process sent it.
+The counts of the provider are the proof. Every unit is sent under its own name (the request's `user`), so that
+`/stats/requests/NAME` says how often it arrived, no matter which process sent it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ KEY = "sk-crash-4f9a1c77e2b84d0c"
 PATIENCE_S = 30.0
 T = TypeVar("T")
 
-#: What differs between two runs that both went well.
+#: Fields that differ between two successful runs.
 _TIMES = ("attempts", "started_utc", "finished_utc")
 
 
 def wait_for(what: str, condition: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
-    """Poll until the condition holds; its value. A state that does not come is a failure with a name."""
+    """Poll until the condition is true; returns its value. Fails after `patience_s`, with `what` in the message."""
     give_up_at = time.monotonic() + patience_s
     while not (value := condition()):
         if time.monotonic() > give_up_at:
@@ -45,7 +45,7 @@ def wait_for(what: str, condition: Callable[[], T], patience_s: float = PATIENCE
 
 @contextmanager
 def started(*args: str, **how: Any) -> Iterator[subprocess.Popen[str]]:
-    """`python ARGS` as a process that does not outlive the `with`; `how` is Popen's."""
+    """`python ARGS` as a process that ends with the `with` block; `how` are arguments of Popen."""
     process = subprocess.Popen([sys.executable, *args], stdin=subprocess.DEVNULL, text=True, **how)
     try:
         yield process
@@ -61,7 +61,7 @@ class Stage:
 
     root: Path
     fake: FakeProcess
-    #: What units of this stage are called at the provider.
+    #: The prefix of unit names at the provider.
     tag: str
     units: int = 40
     env: dict[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Stage:
         )
 
     def name(self, index: int) -> str:
-        """What the provider knows a unit as."""
+        """The name of a unit at the provider."""
         return f"{self.tag}-{index}"
 
     def row(self, index: int, **more: Any) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Stage:
     def process(
         self, *args: str, faults: dict[str, Any] | None = None, preexec: Callable[[], None] | None = None
     ) -> Iterator[subprocess.Popen[str]]:
-        """`headway ARGS` in a process of its own; what it says is kept."""
+        """`headway ARGS` as a process; its output is captured."""
         program, env = list(HEADWAY), self.environ()
         if faults is not None:
             program, env = [str(LAUNCHER)], self.environ(HEADWAY_TEST_FAULTS=json.dumps(faults))
@@ -126,13 +126,13 @@ class Stage:
             yield process
 
     def run(self, *args: str, **how: Any) -> subprocess.CompletedProcess[str]:
-        """The same to its end."""
+        """Run `headway ARGS` to its end."""
         with self.process(*args, **how) as process:
             out, err = process.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(args, process.returncode, out, err)
 
     def ends_by_kill(self, *args: str, faults: dict[str, Any]) -> None:
-        """A process that a fault must end."""
+        """Run a process that must be killed by a fault."""
         done = self.run(*args, faults=faults)
         assert done.returncode == -signal.SIGKILL, (
             f"{faults} was not reached: {done.returncode}\n{done.stderr}"
@@ -142,7 +142,7 @@ class Stage:
 
     @contextmanager
     def records(self) -> Iterator[sqlite3.Connection]:
-        """The database as it is, for looking."""
+        """The database, read-only."""
         db = sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)
         try:
             yield db
@@ -154,7 +154,7 @@ class Stage:
             return db.execute(sql, values).fetchall()
 
     def statuses(self) -> dict[int, str]:
-        """Every unit's status; none where nothing has been taken in."""
+        """The status of every unit; empty before the ingest."""
         if not self.db.exists():
             return {}
         try:
@@ -165,40 +165,40 @@ class Stage:
     def committed(self) -> set[int]:
         return {index for index, status in self.statuses().items() if status == "succeeded"}
 
-    def unknown(self) -> set[int]:
+    def unknown_units(self) -> set[int]:
         return {index for index, status in self.statuses().items() if status in ("assigned", "running")}
 
     def rows(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.read_text(encoding="utf-8").splitlines()]
 
-    def story(self, index: int) -> dict[str, Any]:
-        """What the provider knows of a unit."""
+    def provider_counts(self, index: int) -> dict[str, Any]:
+        """The counts of a unit at the provider: admitted, answered, refused."""
         try:
             with urlopen(f"{self.fake.url}/stats/requests/{self.name(index)}", timeout=10) as answer:
-                told: dict[str, Any] = json.load(answer)
+                counts: dict[str, Any] = json.load(answer)
         except OSError:
             return {"admitted": 0, "ok": 0, "refused": 0}
-        return told
+        return counts
 
     def sent(self, index: int) -> int:
-        """How often a unit got in at the provider."""
-        return int(self.story(index)["admitted"])
+        """How often the provider admitted a unit."""
+        return int(self.provider_counts(index)["admitted"])
 
     def progress(self) -> dict[str, Any]:
         [path] = (self.root / ".headway" / "jobs").glob("*/progress.json")
-        told: dict[str, Any] = json.loads(path.read_bytes())
-        return told
+        progress: dict[str, Any] = json.loads(path.read_bytes())
+        return progress
 
     def job(self) -> dict[str, Any]:
-        """The latest job's row in the store."""
+        """The row of the latest job in the store."""
         with self.records() as db:
             cursor = db.execute("SELECT * FROM jobs ORDER BY id DESC LIMIT 1")
             return dict(zip([column[0] for column in cursor.description], cursor.fetchone(), strict=True))
 
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Output rows without what may differ between two good runs: times, request ids, counts of attempts."""
-    found = []
+    """Output rows without the fields that may differ between two successful runs: times, request ids, counts of attempts."""
+    stripped = []
     for row in rows:
         row = json.loads(json.dumps(row))
         row.pop("id")
@@ -208,12 +208,12 @@ def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             row["response"].pop("request_id")
             for name in ("id", "created"):
                 row["response"]["body"].pop(name, None)
-        found.append(row)
-    return found
+        stripped.append(row)
+    return stripped
 
 
 def echoes(units: int) -> list[dict[str, Any]]:
-    """What an uninterrupted run writes, as far as it does not depend on anything but the input."""
+    """The output of an uninterrupted run, limited to the parts that depend on the input alone."""
     return [
         {"index": index, "custom_id": f"u{index}", "status": "succeeded", "content": f"echo: say {index}"}
         for index in range(units)
@@ -235,11 +235,11 @@ def contents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Witness:
-    """Watches a job through any number of crashes, and holds the provider's books against the records.
+    """Observes a job over any number of crashes, and compares the counts of the provider with the records.
 
-    After each crash `saw_crash` notes what was committed and what was under way. At the end every unit must have been
-    answered, nothing committed may have been sent again, and nothing may have been sent more often than its outcome
-    was unknown.
+    After each crash, `note_crash` notes which units were committed and which were in flight. At the end every unit must have an
+    answer, no committed unit may have been sent again, and no unit may have been sent more often than 1 + the number of
+    times its outcome was unknown.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -249,27 +249,27 @@ class Witness:
         self.named = 0
         self._sent_when_committed: dict[int, int] = {}
 
-    def saw_crash(self) -> set[int]:
-        """Look at what a dead process left; the units whose outcome is unknown."""
+    def note_crash(self) -> set[int]:
+        """Read the records of a dead process; returns the units whose outcome is unknown."""
         self.crashes += 1
         for index in self.stage.committed():
             if index not in self._sent_when_committed:
                 self._sent_when_committed[index] = self.stage.sent(index)
-        unknown = self.stage.unknown()
+        unknown = self.stage.unknown_units()
         for index in unknown:
             self.unknown_times[index] = self.unknown_times.get(index, 0) + 1
         return unknown
 
-    def told(self, stderr: str, unknown: set[int]) -> None:
-        """The next process must name exactly those units (`--progress json`)."""
+    def check_named(self, stderr: str, unknown: set[int]) -> None:
+        """The next process must name exactly these units (`--progress json`)."""
         began = [json.loads(line) for line in stderr.splitlines() if '"event":"began"' in line]
         if not began:
-            return  # It was killed before it came to that.
+            return  # It was killed before that line.
         assert set(began[0]["unknown"]) == {f"u{index}" for index in unknown}
         self.named += len(unknown)
 
-    def judge(self, reference: list[dict[str, Any]]) -> None:
-        """The job is done: nothing is lost, nothing was paid for twice that did not have to be."""
+    def check_result(self, reference: list[dict[str, Any]]) -> None:
+        """The job is complete: no result is lost, and only units with unknown outcomes may have been sent twice."""
         stage = self.stage
         rows = stage.rows()
         assert plain(rows) == reference

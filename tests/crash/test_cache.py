@@ -74,33 +74,33 @@ def go_through(stage: Stage, points: list[dict[str, Any]]) -> None:
     unknown: set[int] = set()
     for point in points:
         stage.ends_by_kill(*RUN, faults=point)
-        unknown = witness.saw_crash()
+        unknown = witness.note_crash()
         agree(stage)
     done = stage.run(*RUN)
     assert done.returncode == 0, done.stderr
-    witness.told(done.stderr, unknown)
+    witness.check_named(done.stderr, unknown)
     judge(stage, witness)
 
 
-def test_every_statement_of_the_cache_has_its_place() -> None:
+def test_every_cache_statement_is_covered() -> None:
     here = {*MAKING_KEYS, *FOLLOWING, *SERVING, "end_follower", "clear_cache", "drop_answer"}
     assert set(CACHING) <= here
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_while_keys_are_made_and_units_grouped(pairs: Stage, side: str) -> None:
+def test_killed_while_keys_are_made_and_units_grouped(pairs: Stage, side: str) -> None:
     go_through(pairs, share([kill(name, side) for name in MAKING_KEYS], side))
 
 
 @pytest.mark.parametrize("when", ALL_SIDES)
-def test_while_answers_end_units_that_follow(pairs: Stage, when: str) -> None:
+def test_killed_while_answers_end_followers(pairs: Stage, when: str) -> None:
     points = [kill(name, when, n) for n in (1, 3) for name in FOLLOWING]
     points += [kill(name, when) for name in WORKING if name != "count_up"]
     go_through(pairs, share(points, when, ALL_SIDES))
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_around_every_commit_of_a_run_with_the_cache(pairs: Stage, side: str) -> None:
+def test_killed_around_every_commit_of_a_run_with_the_cache(pairs: Stage, side: str) -> None:
     pairs.units = 300  # Enough for all the commits, also where a slow disk puts many answers into one.
     pairs.configure("max_concurrency = 2")
     pairs.write_input(_rows(pairs))
@@ -109,7 +109,7 @@ def test_around_every_commit_of_a_run_with_the_cache(pairs: Stage, side: str) ->
 
 
 @pytest.mark.parametrize("when", ALL_SIDES)
-def test_while_answers_come_from_the_cache(pairs: Stage, when: str) -> None:
+def test_killed_while_answers_come_from_the_cache(pairs: Stage, when: str) -> None:
     """Everything is there already: whoever goes on sends nothing at all."""
     assert pairs.run(*RUN).returncode == 0
     again = ("run", "again.jsonl", "--cache", "--progress", "json")
@@ -130,7 +130,7 @@ def test_while_answers_come_from_the_cache(pairs: Stage, when: str) -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_while_a_failure_ends_units_that_follow(pairs: Stage, side: str) -> None:
+def test_killed_while_a_failure_ends_followers(pairs: Stage, side: str) -> None:
     """A question that is refused ends two units, both or neither."""
     rows = _rows(pairs)
     for row in (rows[7], rows[47]):
@@ -138,7 +138,7 @@ def test_while_a_failure_ends_units_that_follow(pairs: Stage, side: str) -> None
     pairs.write_input(rows)
     witness = Witness(pairs)
     pairs.ends_by_kill(*RUN, faults=kill("end_follower", side))
-    witness.saw_crash()
+    witness.note_crash()
     statuses = pairs.statuses()
     assert (statuses[7] == "failed") == (statuses[47] == "failed")
     done = pairs.run(*RUN)
@@ -152,7 +152,7 @@ def test_while_a_failure_ends_units_that_follow(pairs: Stage, side: str) -> None
 
 @pytest.mark.parametrize("at", ["clear_cache", "drop_answer"])
 @pytest.mark.parametrize("side", SIDES)
-def test_while_the_cache_is_cleared(pairs: Stage, at: str, side: str) -> None:
+def test_killed_while_the_cache_is_cleared(pairs: Stage, at: str, side: str) -> None:
     """All of it goes or nothing, and units keep their answers."""
     assert pairs.run(*RUN).returncode == 0
     first = pairs.out.read_bytes()

@@ -68,7 +68,7 @@ def kill(at: str, when: str, n: int = 1) -> dict[str, Any]:
     return {"kill": {"at": at, "when": when, "n": n}}
 
 
-def test_no_statement_that_writes_is_left_out() -> None:
+def test_every_writing_statement_is_covered() -> None:
     """A new one in queries.sql wants a place in the lists above."""
     writing = {
         name for name, sql in queries().items() if sql.split()[0].upper() in ("INSERT", "UPDATE", "DELETE")
@@ -83,22 +83,22 @@ def go_through(stage: Stage, points: list[dict[str, Any]], reference: list[dict[
     unknown: set[int] = set()
     for point in points:
         stage.ends_by_kill("run", "in.jsonl", "--progress", "json", faults=point)
-        unknown = witness.saw_crash()
+        unknown = witness.note_crash()
     done = stage.run("run", "in.jsonl", "--progress", "json")
     assert done.returncode == 0, done.stderr
-    witness.told(done.stderr, unknown)
-    witness.judge(reference)
+    witness.check_named(done.stderr, unknown)
+    witness.check_result(reference)
     return witness
 
 
-def test_while_the_schema_is_made(stage: Stage, reference: Reference) -> None:
+def test_killed_while_the_schema_is_made(stage: Stage, reference: Reference) -> None:
     points = [kill("schema", "before"), kill("schema", "after", 7), kill("user_version", "before")]
     points += [kill("user_version", "after"), kill("COMMIT", "before"), kill("COMMIT", "after")]
     go_through(stage, points, reference(stage.units))
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_while_the_input_is_taken_in(stage: Stage, reference: Reference, side: str) -> None:
+def test_killed_during_ingest(stage: Stage, reference: Reference, side: str) -> None:
     """A job that was not taken in whole never ran, and is cleared away by the next process."""
     for point in share([kill(name, side) for name in (*TAKING_IN[:-1], *CLEARING)], side):
         stage.ends_by_kill("run", "in.jsonl", faults=point)
@@ -108,7 +108,7 @@ def test_while_the_input_is_taken_in(stage: Stage, reference: Reference, side: s
     assert stage.query("SELECT count(*) FROM units") == [(stage.units,)]
 
 
-def test_while_the_salt_is_made(stage: Stage, reference: Reference) -> None:
+def test_killed_while_the_salt_is_made(stage: Stage, reference: Reference) -> None:
     """Without one a run makes it; a transaction that was not committed leaves none."""
     go_through(
         stage, [kill(name, side) for name in FIRST for side in ("before", "after")], reference(stage.units)
@@ -117,14 +117,14 @@ def test_while_the_salt_is_made(stage: Stage, reference: Reference) -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_while_a_run_begins(stage: Stage, reference: Reference, side: str) -> None:
+def test_killed_while_a_run_begins(stage: Stage, reference: Reference, side: str) -> None:
     """What an earlier process left unknown stays known until a process has taken it over, whole."""
     points = [kill("note_running", "after"), *share([kill(name, side) for name in BEGINNING], side)]
     go_through(stage, points, reference(stage.units))
 
 
 @pytest.mark.parametrize("when", ALL_SIDES)
-def test_while_answers_are_recorded(stage: Stage, reference: Reference, when: str) -> None:
+def test_killed_while_answers_are_recorded(stage: Stage, reference: Reference, when: str) -> None:
     stage.units = 300  # Enough for all of them, also where a slow disk puts many answers into one commit.
     stage.write_input()
     points = [
@@ -138,7 +138,7 @@ def test_while_answers_are_recorded(stage: Stage, reference: Reference, when: st
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_around_every_commit(stage: Stage, reference: Reference, side: str) -> None:
+def test_killed_around_every_commit(stage: Stage, reference: Reference, side: str) -> None:
     """First those of opening the file, taking in and beginning, then those of the run itself."""
     stage.units = 120
     stage.write_input()
@@ -148,7 +148,7 @@ def test_around_every_commit(stage: Stage, reference: Reference, side: str) -> N
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_while_a_run_ends(stage: Stage, reference: Reference, side: str) -> None:
+def test_killed_while_a_run_ends(stage: Stage, reference: Reference, side: str) -> None:
     """Everything is answered by then: whoever goes on sends nothing at all."""
     stage.ends_by_kill("run", "in.jsonl", faults=kill("put_back", "before"))
     assert len(stage.committed()) == stage.units
@@ -163,33 +163,35 @@ UPDATE workers SET colour = 'red';
 """
 
 
-def test_while_the_schema_of_a_job_is_brought_forward(stage: Stage, reference: Reference) -> None:
+def test_killed_during_a_migration(stage: Stage, reference: Reference) -> None:
     """A migration is there wholly or not at all, and the job goes on either way."""
     witness = Witness(stage)
     stage.ends_by_kill("run", "in.jsonl", faults=kill("add_answer", "after", 2))
-    witness.saw_crash()
+    witness.note_crash()
     [(version,)] = stage.query("PRAGMA user_version")
     points = [kill("schema", "after"), kill("schema", "after", 2), kill("user_version", "after")]
     for point in [*points, kill("COMMIT", "before")]:
         stage.ends_by_kill("run", "in.jsonl", faults={**point, "migration": MORE})
-        witness.saw_crash()
+        witness.note_crash()
         assert stage.query("PRAGMA user_version") == [(version,)]
         assert stage.query("SELECT name FROM sqlite_schema WHERE name = 'colours'") == []
     stage.ends_by_kill("run", "in.jsonl", faults={**kill("COMMIT", "after"), "migration": MORE})
-    unknown = witness.saw_crash()
+    unknown = witness.note_crash()
     assert stage.query("SELECT DISTINCT colour FROM workers") == [("red",)]
     older = stage.run("run", "in.jsonl")
     assert older.returncode == 1
     assert "newer Headway" in older.stderr
     done = stage.run("run", "in.jsonl", "--progress", "json", faults={"migration": MORE})
     assert done.returncode == 0, done.stderr
-    witness.told(done.stderr, unknown)
-    witness.judge(reference(stage.units))
+    witness.check_named(done.stderr, unknown)
+    witness.check_result(reference(stage.units))
 
 
 @pytest.mark.parametrize("at", ASKING[1:])
 @pytest.mark.parametrize("side", SIDES)
-def test_while_a_command_is_carried_out(stage: Stage, reference: Reference, at: str, side: str) -> None:
+def test_killed_while_a_command_is_carried_out(
+    stage: Stage, reference: Reference, at: str, side: str
+) -> None:
     """A pause that a dead process may or may not have noted does not keep the next one from working."""
     slow_down(stage)
     with stage.process("run", "in.jsonl", faults=kill(at, side)) as process:
@@ -201,12 +203,12 @@ def test_while_a_command_is_carried_out(stage: Stage, reference: Reference, at: 
                 break
         assert process.wait(10) == -9
     witness = Witness(stage)
-    unknown = witness.saw_crash()
+    unknown = witness.note_crash()
     stage.configure()
     done = stage.run("run", "in.jsonl", "--progress", "json")
     assert done.returncode == 0, done.stderr
-    witness.told(done.stderr, unknown)
-    witness.judge(reference(stage.units))
+    witness.check_named(done.stderr, unknown)
+    witness.check_result(reference(stage.units))
 
 
 def slow_down(stage: Stage) -> None:
@@ -217,7 +219,7 @@ def slow_down(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_whoever_asks_may_die_too(stage: Stage, reference: Reference, side: str) -> None:
+def test_killed_while_a_command_is_sent(stage: Stage, reference: Reference, side: str) -> None:
     slow_down(stage)
     with stage.process("run", "in.jsonl") as process:
         while not stage.committed():

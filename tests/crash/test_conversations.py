@@ -49,7 +49,7 @@ def serial(tmp_path: Path, quick_fake: FakeProcess) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("at", ["set_rendered", "add_answer", "intend", "COMMIT"])
-def test_at_every_statement_that_a_turn_needs(
+def test_killed_at_every_statement_of_a_turn(
     tmp_path: Path, quick_fake: FakeProcess, serial: list[dict[str, Any]], at: str
 ) -> None:
     stage = staged(tmp_path / "killed", quick_fake, f"at-{at}")
@@ -57,15 +57,15 @@ def test_at_every_statement_that_a_turn_needs(
     first = 9 if at == "COMMIT" else 1
     for n, when in ((first, "before"), (first, "after"), (first + 2, "before"), (first + 2, "after")):
         stage.ends_by_kill("run", "in.jsonl", faults={"kill": {"at": at, "when": when, "n": n}})
-        unknown = witness.saw_crash()
+        unknown = witness.note_crash()
     done = stage.run("run", "in.jsonl", "--progress", "json")
     assert done.returncode == 0, done.stderr
-    witness.told(done.stderr, unknown)
-    witness.judge(serial)
+    witness.check_named(done.stderr, unknown)
+    witness.check_result(serial)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_at_random_moments(
+def test_killed_at_random_moments(
     tmp_path: Path, quick_fake: FakeProcess, serial: list[dict[str, Any]], seed: int
 ) -> None:
     stage = staged(tmp_path / "killed", quick_fake, f"random-{seed}")

@@ -161,7 +161,7 @@ SAME_JOB: list[list[str]] = [
 ]
 
 
-def test_of_two_runs_of_one_file_one_makes_the_job_and_sends_it(
+def test_two_runs_of_one_file_make_and_send_one_job(
     racers: Racers, places: Callable[[int], Path], sent: Callable[[], int]
 ) -> None:
     for number, delay_s in delays():
@@ -197,7 +197,7 @@ def test_a_job_that_two_processes_resume_is_run_by_one(
         assert sorted(done.code for done in pair) in ([0, 0], [0, 2]), told
 
 
-def test_of_two_fresh_starts_with_one_output_one_is_refused(
+def test_two_fresh_starts_with_one_output_one_is_refused(
     racers: Racers, places: Callable[[int], Path], sent: Callable[[], int]
 ) -> None:
     for number, delay_s in delays():
@@ -224,7 +224,7 @@ SAME_OUT: list[tuple[list[str], list[str]]] = [
 ]
 
 
-def test_of_two_jobs_with_one_output_one_writes_it(
+def test_two_jobs_with_one_output_one_writes_it(
     racers: Racers, places: Callable[[int], Path], sent: Callable[[], int]
 ) -> None:
     for number, delay_s in delays():

@@ -52,17 +52,17 @@ def kill_until_done(
                 moment(rng, stage, process)
                 process.kill()
             _, err = process.communicate(timeout=PATIENCE_S)
-        witness.told(err, unknown)
+        witness.check_named(err, unknown)
         if process.returncode != -signal.SIGKILL:
             break
-        unknown = witness.saw_crash()
+        unknown = witness.note_crash()
     assert process.returncode == 0, err
     if order == "completion":
         lines = stage.out.read_text(encoding="utf-8").splitlines(keepends=True)
         place = f'"id":"{stage.job()["name"]}-'
         lines.sort(key=lambda line: int(line.partition(place)[2].partition('"')[0]))
         stage.out.write_text("".join(lines), encoding="utf-8")
-    witness.judge(reference)
+    witness.check_result(reference)
     return witness.crashes
 
 

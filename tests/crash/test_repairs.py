@@ -63,7 +63,7 @@ def judge(stage: Stage, witness: Witness) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_at_every_statement_that_keeps_a_repair(stage: Stage, when: str) -> None:
+def test_killed_at_every_statement_of_a_repair(stage: Stage, when: str) -> None:
     """Every second unit gets it right only when told."""
     stage.units = 160  # Enough for all the commits, also where a slow disk puts many answers into one.
     stage.write_input(
@@ -73,14 +73,14 @@ def test_at_every_statement_that_keeps_a_repair(stage: Stage, when: str) -> None
     for at in ("close_repairs", "add_repair", "COMMIT"):
         for n in (1, 4) if at != "COMMIT" else (9, 11, 13):
             stage.ends_by_kill(*RUN, faults={"kill": {"at": at, "when": when, "n": n}})
-            witness.saw_crash()
+            witness.note_crash()
     done = stage.run(*RUN)
     assert done.returncode == 0, done.stderr
     judge(stage, witness)
     assert witness.unknown_times
 
 
-def test_between_the_two_turns(stage: Stage) -> None:
+def test_killed_between_the_two_turns(stage: Stage) -> None:
     """The first answer is on record and the second turn is out: the next run sends that one, not the first."""
     stage.units = 1
     stage.write_input([stage.row(0, prompt="#mended")])

@@ -35,7 +35,7 @@ def as_everybody() -> None:
 # -- a full disk --------------------------------------------------------------------------------------------------
 
 
-def test_a_disk_that_fills_up_loses_nothing(stage: Stage, reference: Reference) -> None:
+def test_a_disk_that_fills_up_loses_no_results(stage: Stage, reference: Reference) -> None:
     """A file that may not grow is what a full disk is to a program, wherever the tests run."""
     stage.units = 150
     stage.write_input()
@@ -43,12 +43,12 @@ def test_a_disk_that_fills_up_loses_nothing(stage: Stage, reference: Reference) 
     assert full.returncode == 1, full.stderr
     check_that_it_says_so(full.stderr)
     witness = Witness(stage)
-    unknown = witness.saw_crash()
+    unknown = witness.note_crash()
     assert 0 < len(stage.committed()) < stage.units, "it filled up in the middle"
     done = stage.run("resume", "--progress", "json")
     assert done.returncode == 0, done.stderr
-    witness.told(done.stderr, unknown)
-    witness.judge(reference(stage.units))
+    witness.check_named(done.stderr, unknown)
+    witness.check_result(reference(stage.units))
 
 
 def check_that_it_says_so(stderr: str) -> None:
@@ -82,14 +82,14 @@ def test_a_small_file_system_that_is_full(stage: Stage, reference: Reference) ->
         assert full.returncode == 1, full.stderr
         check_that_it_says_so(full.stderr)
         witness = Witness(stage)
-        unknown = witness.saw_crash()
+        unknown = witness.note_crash()
         assert len(stage.committed()) < stage.units
         if mounted:
             subprocess.run(["mount", "-o", "remount,size=50m", str(stage.root)], check=True)
         done = stage.run("run", "in.jsonl", "--progress", "json")
         assert done.returncode == 0, done.stderr
-        witness.told(done.stderr, unknown)
-        witness.judge(reference(stage.units))
+        witness.check_named(done.stderr, unknown)
+        witness.check_result(reference(stage.units))
 
 
 def test_a_disk_that_is_full_from_the_start(stage: Stage, reference: Reference) -> None:
@@ -114,9 +114,7 @@ def test_a_disk_that_is_full_from_the_start(stage: Stage, reference: Reference) 
         ("--out", "closed/deeper/out.jsonl"),
     ],
 )
-def test_a_path_that_may_not_be_written_is_told_before_anything_is_sent(
-    stage: Stage, args: tuple[str, ...]
-) -> None:
+def test_an_unwritable_path_is_reported_before_anything_is_sent(stage: Stage, args: tuple[str, ...]) -> None:
     closed = stage.root / "closed"
     closed.mkdir()
     (closed / "there.jsonl").touch()
@@ -134,7 +132,7 @@ def test_a_path_that_may_not_be_written_is_told_before_anything_is_sent(
     assert {stage.sent(index) for index in range(stage.units)} == {0}
 
 
-def test_records_that_may_not_be_written_are_told_in_one_line(stage: Stage) -> None:
+def test_an_unwritable_store_is_reported_in_one_line(stage: Stage) -> None:
     assert stage.run("run", "in.jsonl", "-q").returncode == 0
     folder = stage.db.parent
     for path in folder.iterdir():
@@ -154,9 +152,7 @@ def test_records_that_may_not_be_written_are_told_in_one_line(stage: Stage) -> N
 
 
 @pytest.mark.parametrize("jumps", [[[0.6, 7200.0]], [[0.6, -7200.0]], [[0.5, 3600.0], [0.9, -9000.0]]])
-def test_a_clock_that_jumps_moves_nothing(
-    stage: Stage, reference: Reference, jumps: list[list[float]]
-) -> None:
+def test_a_clock_jump_changes_no_pacing(stage: Stage, reference: Reference, jumps: list[list[float]]) -> None:
     """Forty units at twenty a second take two seconds, whatever the wall clock says meanwhile."""
     stage.configure('rpm = 1200\nburst = "50ms"')
     began = time.monotonic()
@@ -171,9 +167,7 @@ def test_a_clock_that_jumps_moves_nothing(
 
 
 @pytest.mark.parametrize("by", [3600.0, -3600.0])
-def test_a_clock_that_was_set_between_two_runs_blocks_nobody(
-    stage: Stage, reference: Reference, by: float
-) -> None:
+def test_a_clock_set_between_two_runs_blocks_no_lane(stage: Stage, reference: Reference, by: float) -> None:
     stage.units = 120
     stage.write_input()
     stage.configure('rpm = 3000\nburst = "1s"')
@@ -212,9 +206,7 @@ def check_that_it_holds(stage: Stage, clock: list[list[float]]) -> None:
 
 
 @pytest.mark.parametrize("set_back_by", [0.0, 86_400.0])
-def test_a_hold_survives_the_process_that_was_told(
-    stage: Stage, holding_fake: FakeProcess, set_back_by: float
-) -> None:
+def test_a_hold_survives_its_process(stage: Stage, holding_fake: FakeProcess, set_back_by: float) -> None:
     """Killed the moment after, and even if the clock is set back before the next one starts."""
     stage.fake = holding_fake
     stage.configure("max_concurrency = 1")
@@ -226,7 +218,7 @@ def test_a_hold_survives_the_process_that_was_told(
 
 
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
-def test_a_clock_that_jumps_ends_no_hold(stage: Stage, holding_fake: FakeProcess, jump: float) -> None:
+def test_a_clock_jump_does_not_end_a_hold(stage: Stage, holding_fake: FakeProcess, jump: float) -> None:
     """It jumps while the lane is held: that goes on as long as it was told to, in this process and the next."""
     stage.fake = holding_fake
     stage.configure("max_concurrency = 1")
@@ -294,7 +286,7 @@ def takes_over(stage: Stage) -> bool:
 # -- limits after a restart -----------------------------------------------------------------------------------------------
 
 
-def test_a_restart_does_not_run_into_the_limit(stage: Stage) -> None:
+def test_a_restart_does_not_exceed_the_limit(stage: Stage) -> None:
     """One request a second with six in the bucket, no headers: a process that forgot would send six at once."""
     with fake_process("--rpm", "60", "--burst", "6500ms", "--latency", "10ms", "--headers", "none") as fake:
         stage.fake = fake
@@ -312,7 +304,7 @@ def test_a_restart_does_not_run_into_the_limit(stage: Stage) -> None:
         assert total["received"] <= 10
 
 
-def test_an_input_that_is_cut_off_while_it_is_taken_in(stage: Stage, reference: Reference) -> None:
+def test_killed_while_a_large_input_is_ingested(stage: Stage, reference: Reference) -> None:
     """Killed while many rows are taken in: nothing of it is left but what the next process removes."""
     stage.units = 30_000
     stage.write_input()

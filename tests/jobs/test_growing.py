@@ -69,7 +69,7 @@ def records(folder: Path, sql: str) -> list[tuple[Any, ...]]:
         return db.execute(sql).fetchall()
 
 
-def test_a_job_runs_until_nothing_is_added_any_more(folder: Path) -> None:
+def test_a_growing_job_runs_until_no_units_are_added(folder: Path) -> None:
     done = headway(folder, "run", "in.tree", "-q")
     assert done.returncode == 0, done.stderr
     assert answers(folder) == expected()
@@ -78,7 +78,7 @@ def test_a_job_runs_until_nothing_is_added_any_more(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [("--serial",), ("--concurrency", "1")])
-def test_a_growing_job_gives_the_same_in_any_order(folder: Path, flags: tuple[str, ...]) -> None:
+def test_a_growing_job_has_the_same_results_in_any_order(folder: Path, flags: tuple[str, ...]) -> None:
     done = headway(folder, "run", "in.tree", "-q", *flags)
     assert done.returncode == 0, done.stderr
     assert answers(folder) == expected()
@@ -94,7 +94,7 @@ def test_a_finished_job_adds_nothing_again(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "first"), [("add_unit", 2), ("add_edge", 1), ("set_rendered", 1), ("COMMIT", 16)]
 )
-def test_a_growing_job_that_is_killed_goes_on_where_it_was(folder: Path, at: str, first: int) -> None:
+def test_a_killed_growing_job_continues(folder: Path, at: str, first: int) -> None:
     """Around statements that add units, and around commits."""
     for n, when in ((first, "before"), (1, "after"), (2, "before"), (3, "after")):
         fault = {"kill": {"at": at, "when": when, "n": n}}

@@ -87,7 +87,7 @@ def test_commands_show_what_the_kind_says(lines: Path, capsys: pytest.CaptureFix
     assert Path("copy.jsonl").read_text() == '["HEY","ONE"]\n["HEY","TWO"]\n'
 
 
-def test_every_entry_is_under_its_name() -> None:
+def test_every_kind_is_registered_under_its_name() -> None:
     assert {name: kind.name for name, kind in KINDS.items()} == {name: name for name in KINDS}
 
 
@@ -98,7 +98,7 @@ def test_a_batch_is_every_file_that_no_other_kind_reads(lines: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["map", "pool"])
-def test_only_its_program_runs_the_job_of_a_program(name: str) -> None:
+def test_only_a_python_program_can_run_its_jobs(name: str) -> None:
     job = job_of(name)
     assert not isinstance(kind_of(job), FileJobKind)
     with pytest.raises(UsageError, match="run that program again"):
@@ -109,7 +109,7 @@ def test_only_its_program_runs_the_job_of_a_program(name: str) -> None:
     assert step == "to go on, run its program again: what is finished stays finished"
 
 
-def test_a_batch_takes_commands_and_is_resumed_by_one() -> None:
+def test_a_batch_takes_commands_and_can_be_resumed() -> None:
     job = job_of("batch")
     must_take_commands(job)
     step = file_kind_of(job).next_step(job, "interrupted", lambda: "headway resume a-job")

@@ -62,7 +62,7 @@ def left(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("mask", UMASKS)
-def test_a_new_store_and_its_folders_are_their_owners_alone(tmp_path: Path, mask: int) -> None:
+def test_a_new_store_and_its_folders_are_private_to_their_owner(tmp_path: Path, mask: int) -> None:
     path = tmp_path / "a" / ".headway" / "h.db"
     with umask(mask), Store(SqliteFile(path)) as store, JobLock(path.parent / "jobs" / "j" / "lock", "j"):
         store.salt()
@@ -72,7 +72,7 @@ def test_a_new_store_and_its_folders_are_their_owners_alone(tmp_path: Path, mask
         assert [mode(folder) for folder in folders] == [0o700] * 4
 
 
-def test_a_folder_and_a_store_that_are_there_keep_their_modes(tmp_path: Path) -> None:
+def test_existing_folders_and_stores_keep_their_modes(tmp_path: Path) -> None:
     path = tmp_path / "shared" / "h.db"
     path.parent.mkdir()
     Store(SqliteFile(path)).close()
@@ -205,7 +205,7 @@ def test_a_database_may_be_a_link_to_one_that_is_not_there_yet(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("mask", UMASKS)
-def test_a_new_file_gets_the_mode_that_any_program_gives_it(tmp_path: Path, mask: int) -> None:
+def test_a_new_output_file_gets_the_usual_mode(tmp_path: Path, mask: int) -> None:
     path = tmp_path / "answers.csv"
     with umask(mask):
         with Replacement(path) as fresh:
@@ -231,7 +231,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path, kept: int) -> None:
 
 
 @as_root
-def test_a_replaced_file_keeps_its_owner_where_that_is_allowed(tmp_path: Path) -> None:
+def test_a_replaced_file_keeps_its_owner_if_allowed(tmp_path: Path) -> None:
     path = tmp_path / "answers.csv"
     path.write_text("before")
     os.chown(path, 65534, 65534)
@@ -241,7 +241,7 @@ def test_a_replaced_file_keeps_its_owner_where_that_is_allowed(tmp_path: Path) -
 
 
 @as_root
-def test_the_rights_of_a_group_that_cannot_be_kept_are_not_given_to_another(public: Path) -> None:
+def test_group_rights_are_dropped_if_the_group_cannot_be_kept(public: Path) -> None:
     public.chmod(0o777)
     path = public / "answers.csv"
     path.write_text("before")
@@ -298,7 +298,7 @@ with Replacement(Path(sys.argv[1])) as fresh:
 """
 
 
-def test_what_a_killed_process_left_is_swept_up_and_what_a_live_one_writes_is_not(tmp_path: Path) -> None:
+def test_temporary_files_of_dead_processes_are_removed_and_those_of_live_ones_stay(tmp_path: Path) -> None:
     path = tmp_path / "answers.csv"
     with running(WRITING, path) as dead:
         assert said(dead)
@@ -367,7 +367,7 @@ def test_new_folders_are_synced_from_the_top(tmp_path: Path, monkeypatch: pytest
     assert synced == []
 
 
-def test_an_own_file_can_be_opened_again(tmp_path: Path) -> None:
+def test_a_private_file_can_be_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "jobs" / "j" / "lock"
     with pytest.raises(FileNotFoundError):
         open_own(path, 2, os.O_RDONLY)

@@ -120,7 +120,7 @@ def test_one_process_cannot_hold_it_twice(path: Path) -> None:
     assert not is_locked(path)
 
 
-def test_a_lock_that_is_not_there_is_not_held(path: Path) -> None:
+def test_a_missing_lock_file_is_not_locked(path: Path) -> None:
     assert not is_locked(path)
     assert not path.exists()
 
@@ -133,7 +133,7 @@ def test_a_refused_holder_may_try_again(path: Path) -> None:
         assert is_locked(path)
 
 
-def test_a_lock_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+def test_a_lock_that_cannot_be_made_is_an_error_of_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(StoreError, match="cannot be opened") as caught,
@@ -144,7 +144,7 @@ def test_a_lock_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_lock_is_its_owners_alone_and_no_symbolic_link(path: Path, tmp_path: Path) -> None:
+def test_a_lock_is_private_to_its_owner_and_not_a_symbolic_link(path: Path, tmp_path: Path) -> None:
     with JobLock(path, "translate"):
         assert path.stat().st_mode & 0o777 == 0o600
     precious = tmp_path / "precious"

@@ -47,13 +47,15 @@ def test_the_mount_of_a_path(path: str, point: str, kind: str, network: bool) ->
     assert found.is_network is network
 
 
-def test_nothing_is_known_without_a_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_mount_table_there_is_no_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert mount_of("/h.db", "") is None
     monkeypatch.setattr(mounts, "MOUNTS", tmp_path / "none")
     assert network_warning(tmp_path / "h.db") is None
 
 
-def test_the_file_is_the_one_that_it_really_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_links_are_resolved_before_the_mount_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     table = tmp_path / "mounts"
     table.write_text(f"/dev/vda / ext4 rw 0 0\nserver:/x {tmp_path}/far nfs rw 0 0\n")
     monkeypatch.setattr(mounts, "MOUNTS", table)

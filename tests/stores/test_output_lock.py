@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "answers.jsonl"
 
 
-def test_a_second_writer_is_told_who_writes_and_what_to_do(path: Path) -> None:
+def test_a_second_writer_gets_an_error_that_names_the_first(path: Path) -> None:
     with running(HOLD, path) as holder:
         assert said(holder) == "held"
         with pytest.raises(OutputBusy) as caught, OutputLock(path, "other"):
@@ -104,7 +104,7 @@ def test_the_lock_is_not_a_symbolic_link(path: Path, tmp_path: Path) -> None:
     assert precious.read_text() == "mine\n"
 
 
-def test_a_link_means_the_file_that_it_leads_to(path: Path, tmp_path: Path) -> None:
+def test_a_link_is_locked_as_its_target(path: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").symlink_to(tmp_path)
     (tmp_path / "link.jsonl").symlink_to(path.name)
 
@@ -141,7 +141,7 @@ def test_a_file_in_a_directory_that_may_not_be_written_is_locked_itself(
         pass
 
 
-def test_another_users_lock_is_an_error_in_words(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_of_another_user_is_explained(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock_path(path).write_text("")
 
     def refuse(name: str | Path, flags: int, mode: int = 0o777, **where: Any) -> int:
@@ -163,7 +163,7 @@ def test_a_file_system_without_locks_is_written_without_one(
         assert list(path.parent.iterdir()) == []
 
 
-def test_what_is_not_a_file_has_no_lock(tmp_path: Path) -> None:
+def test_only_regular_files_have_a_lock(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/null"), tmp_path):

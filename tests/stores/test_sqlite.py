@@ -80,7 +80,7 @@ def test_commits_are_durable(path: Path) -> None:
             assert execute("PRAGMA checkpoint_fullfsync").fetchone() == (1,)
 
 
-def test_what_was_committed_is_there_after_a_kill(path: Path) -> None:
+def test_committed_records_survive_a_kill(path: Path) -> None:
     script = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[2])
@@ -144,7 +144,7 @@ def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     assert schema(path)[0] == 99
 
 
-def test_somebody_elses_database_is_refused_and_left_alone(path: Path) -> None:
+def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
     with raw(path) as db:
         db.execute("CREATE TABLE customers (name TEXT)")
     before = path.read_bytes()
@@ -346,7 +346,7 @@ def look_at_everything(store: Store) -> None:
 
 
 @pytest.mark.parametrize("place", [0.25, 0.5, 0.75])
-def test_a_damaged_database_is_told_as_such(large: Path, place: float) -> None:
+def test_a_damaged_database_is_reported(large: Path, place: float) -> None:
     size = large.stat().st_size
     with large.open("r+b") as file:
         file.seek(int(size * place) // 4096 * 4096)
@@ -356,7 +356,7 @@ def test_a_damaged_database_is_told_as_such(large: Path, place: float) -> None:
     assert_helpful(caught.value, large, "is damaged", "restore")
 
 
-def test_a_database_that_was_cut_off_is_told_as_such(large: Path) -> None:
+def test_a_truncated_database_is_reported(large: Path) -> None:
     with large.open("r+b") as file:
         file.truncate(large.stat().st_size // 2)
     with pytest.raises(StoreError) as caught, Store(SqliteFile(large)) as store:
@@ -364,7 +364,7 @@ def test_a_database_that_was_cut_off_is_told_as_such(large: Path) -> None:
     assert_helpful(caught.value, large, "is damaged")
 
 
-def test_a_locked_database_is_told_as_such_and_the_next_try_succeeds(
+def test_a_locked_database_is_reported_and_the_next_try_succeeds(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_file, "BUSY_S", 0.05)
@@ -446,7 +446,7 @@ def fill_up(
 
 
 @needs_private_mounts
-def test_a_full_disk_keeps_what_was_committed_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_committed_records_and_writing_continues_with_space(tmp_path: Path) -> None:
     done, error, states, counted = fill_up(tmp_path, ON_SMALL_DISK, PRIVATE_MOUNTS)
 
     assert done > 10
@@ -457,7 +457,7 @@ def test_a_full_disk_keeps_what_was_committed_and_goes_on_when_there_is_room(tmp
     assert counted == done + 1
 
 
-def test_a_write_that_fails_keeps_what_was_committed(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_committed_records(tmp_path: Path) -> None:
     done, error, states, counted = fill_up(tmp_path, WITH_SMALL_FILES)
 
     assert done > 10
@@ -499,7 +499,7 @@ def test_a_reader_sees_nothing_of_a_batch_before_its_commit(path: Path) -> None:
         assert len(reader.events(job)) == 1
 
 
-def test_a_batch_that_breaks_half_way_leaves_nothing(path: Path) -> None:
+def test_a_batch_that_fails_half_way_records_nothing(path: Path) -> None:
     with Store(SqliteFile(path)) as store:
         job = fill(store)
         before = (store.results(job, -1, 99), store.jobs())
@@ -534,7 +534,7 @@ def test_a_reader_sees_whole_batches_while_a_writer_commits(path: Path) -> None:
         assert {result.code for result in reader.results(job, -1, 99)} == {"99"}
 
 
-def test_a_copy_of_the_file_after_close_is_all_there_is(path: Path, tmp_path: Path) -> None:
+def test_after_close_the_file_alone_is_complete(path: Path, tmp_path: Path) -> None:
     with Store(SqliteFile(path)) as store:
         fill(store)
     assert [each.name for each in tmp_path.iterdir()] == ["h.db"], "no log is left behind"
@@ -588,7 +588,7 @@ def test_messages_of_an_anthropic_conversation(path: Path) -> None:
     assert messages(path) == [(0, "system", "Be brief."), (0, "user", blocks), (0, "assistant", said)]
 
 
-def test_a_body_that_is_no_conversation_does_not_spoil_the_others(path: Path) -> None:
+def test_a_body_without_a_conversation_does_not_hide_others(path: Path) -> None:
     chat = {"messages": [{"role": "user", "content": "Hi"}]}
     converse(
         path,
@@ -621,7 +621,7 @@ def old_file(path: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, len(migrations())))
-def test_a_writer_brings_an_older_schema_forward(path: Path, version: int) -> None:
+def test_a_writer_migrates_an_older_schema(path: Path, version: int) -> None:
     old_file(path, version)
     with Store(SqliteFile(path)) as store:
         [job] = store.jobs()
@@ -666,7 +666,7 @@ def test_a_reader_leaves_no_files_behind_and_disturbs_no_writer(path: Path) -> N
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_what_a_killed_writer_left_in_its_log_is_read_and_stays_there(path: Path) -> None:
+def test_the_log_of_a_killed_writer_is_read_and_stays(path: Path) -> None:
     script = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[2])
@@ -727,7 +727,7 @@ def test_a_reader_needs_no_right_to_write(how: str) -> None:
         store.close()
 
 
-def test_a_reader_of_a_store_without_a_salt_makes_one_up(path: Path) -> None:
+def test_a_reader_of_a_store_without_a_salt_uses_a_random_one(path: Path) -> None:
     Store(SqliteFile(path)).close()
     with Store(SqliteFile(path, read_only=True)) as store:
         assert len(store.salt()) == 32
@@ -777,7 +777,7 @@ COUNTED_ANEW = [
 ]
 
 
-def test_counters_of_an_older_schema_are_made_anew_from_the_units(path: Path) -> None:
+def test_counters_of_an_older_schema_are_recomputed_from_units(path: Path) -> None:
     uncounted(path)
     Store(SqliteFile(path)).close()
     assert counted(path) == COUNTED_ANEW
@@ -789,7 +789,7 @@ def test_counters_of_an_older_schema_are_made_anew_from_the_units(path: Path) ->
 
 
 @pytest.mark.parametrize("after", range(count(migrations()[UNCOUNTED]) + 1))
-def test_a_kill_while_counters_are_made_anew_costs_nothing(path: Path, after: int) -> None:
+def test_a_kill_while_counters_are_recomputed_loses_nothing(path: Path, after: int) -> None:
     uncounted(path)
     script = """
 import os, signal, sys

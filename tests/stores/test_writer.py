@@ -1,4 +1,4 @@
-"""The writing thread, with a store whose commits last as long as a test wants."""
+"""The writer thread, with a store whose commits end when the test allows it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOON_S = 10.0
 
 
 class SlowStore(Store):
-    """Each commit says that it began, and ends when it is let go."""
+    """A store that reports the begin of each commit, and blocks until the test releases it."""
 
     def __init__(self) -> None:
         super().__init__(SqliteMemory())
@@ -41,8 +41,8 @@ class SlowStore(Store):
         self.closed = True
 
 
-class Desk:
-    """The engine's side: a loop that runs what other threads hand it, when the test says so."""
+class FakeEngine:
+    """The side of the engine: a loop that runs the calls of other threads, one for each `turn`."""
 
     def __init__(self, store: SlowStore) -> None:
         self.store = store
@@ -64,15 +64,15 @@ class Desk:
         self.writer.batch.events.append(JobEvent(0.0, None, "note", text))
 
     def begun(self) -> list[str]:
-        """The commit that begins next."""
+        """The texts of the commit that begins next."""
         return texts(self.store.began.get(timeout=SOON_S))
 
     def turn(self) -> None:
-        """Run the next thing that the writer asks for."""
+        """Run the next call of the writer."""
         self.calls.get(timeout=SOON_S)()
 
     def finish(self) -> None:
-        """Let the commit end that is under way, and hear of it."""
+        """End the current commit, and run its callback."""
         self.store.may_end.release()
         self.turn()
 
@@ -82,159 +82,159 @@ def texts(batch: WriteBatch) -> list[str]:
 
 
 @contextmanager
-def writing() -> Iterator[Desk]:
-    desk = Desk(SlowStore())
-    desk.writer.start()
+def writing() -> Iterator[FakeEngine]:
+    engine = FakeEngine(SlowStore())
+    engine.writer.start()
     try:
-        yield desk
+        yield engine
     finally:
-        desk.store.may_end.release(1_000)
-        desk.writer.close()
+        engine.store.may_end.release(1_000)
+        engine.writer.close()
 
 
-def test_what_comes_during_a_commit_shares_the_next_one() -> None:
-    with writing() as desk:
-        desk.note("a")
-        desk.writer.kick()
-        assert desk.begun() == ["a"]
+def test_changes_during_a_commit_share_the_next_one() -> None:
+    with writing() as engine:
+        engine.note("a")
+        engine.writer.kick()
+        assert engine.begun() == ["a"]
         for text in "bcd":
-            desk.note(text)
-            desk.writer.kick()
-        desk.finish()
-        assert desk.begun() == ["b", "c", "d"]
-        desk.finish()
-        assert desk.committed == [["a"], ["b", "c", "d"]]
-        assert desk.writer.commits == 2
+            engine.note(text)
+            engine.writer.kick()
+        engine.finish()
+        assert engine.begun() == ["b", "c", "d"]
+        engine.finish()
+        assert engine.committed == [["a"], ["b", "c", "d"]]
+        assert engine.writer.commits == 2
 
 
 def test_an_urgent_change_does_not_wait_for_the_loop_and_the_rest_shares_one_commit() -> None:
-    with writing() as desk:
-        desk.note("a")
-        desk.writer.kick()
-        assert desk.begun() == ["a"]
+    with writing() as engine:
+        engine.note("a")
+        engine.writer.kick()
+        assert engine.begun() == ["a"]
         for text in "bcde":
-            desk.note(text)
-            desk.writer.kick(urgent=True)
-        desk.store.may_end.release()
-        assert desk.begun() == ["b"], "it begins before the loop has heard of the commit before"
-        desk.turn()
-        desk.finish()
-        assert desk.begun() == ["c", "d", "e"]
-        desk.finish()
-        assert desk.committed == [["a"], ["b"], ["c", "d", "e"]]
+            engine.note(text)
+            engine.writer.kick(urgent=True)
+        engine.store.may_end.release()
+        assert engine.begun() == ["b"], "it begins before the loop has heard of the commit before"
+        engine.turn()
+        engine.finish()
+        assert engine.begun() == ["c", "d", "e"]
+        engine.finish()
+        assert engine.committed == [["a"], ["b"], ["c", "d", "e"]]
 
 
-def test_a_change_is_told_of_after_its_commit_and_only_through_the_given_call() -> None:
-    with writing() as desk:
-        desk.note("a")
-        desk.writer.kick()
-        desk.begun()
-        assert desk.calls.empty()
-        desk.store.may_end.release()
-        act = desk.calls.get(timeout=SOON_S)
-        assert desk.committed == []
+def test_the_callback_runs_after_the_commit_through_the_given_call() -> None:
+    with writing() as engine:
+        engine.note("a")
+        engine.writer.kick()
+        engine.begun()
+        assert engine.calls.empty()
+        engine.store.may_end.release()
+        act = engine.calls.get(timeout=SOON_S)
+        assert engine.committed == []
         act()
-        assert desk.committed == [["a"]]
-        assert desk.store.threads.isdisjoint({threading.get_ident()})
+        assert engine.committed == [["a"]]
+        assert engine.store.threads.isdisjoint({threading.get_ident()})
 
 
 def test_nothing_is_committed_for_an_empty_batch() -> None:
-    with writing() as desk:
-        desk.writer.kick(urgent=True)
-        desk.note("a")
-        desk.writer.kick()
-        assert desk.begun() == ["a"]
-        desk.finish()
-        assert desk.writer.commits == 1
+    with writing() as engine:
+        engine.writer.kick(urgent=True)
+        engine.note("a")
+        engine.writer.kick()
+        assert engine.begun() == ["a"]
+        engine.finish()
+        assert engine.writer.commits == 1
 
 
-def test_close_commits_what_is_left_and_closes_the_store() -> None:
-    desk = Desk(SlowStore())
-    desk.writer.start()
-    desk.note("a")
-    desk.writer.kick()
-    assert desk.begun() == ["a"]
-    desk.note("b")
-    desk.writer.kick()
-    desk.note("c")
-    desk.store.may_end.release(1_000)
-    desk.writer.close()
+def test_close_commits_the_rest_and_closes_the_store() -> None:
+    engine = FakeEngine(SlowStore())
+    engine.writer.start()
+    engine.note("a")
+    engine.writer.kick()
+    assert engine.begun() == ["a"]
+    engine.note("b")
+    engine.writer.kick()
+    engine.note("c")
+    engine.store.may_end.release(1_000)
+    engine.writer.close()
 
     left = []
-    while not desk.store.began.empty():
-        left += desk.begun()
+    while not engine.store.began.empty():
+        left += engine.begun()
     assert left == ["b", "c"]
-    assert desk.store.closed
-    while not desk.calls.empty():
-        desk.turn()
-    assert [text for batch in desk.committed for text in batch] == ["a", "b", "c"]
-    assert desk.store.began.empty()
+    assert engine.store.closed
+    while not engine.calls.empty():
+        engine.turn()
+    assert [text for batch in engine.committed for text in batch] == ["a", "b", "c"]
+    assert engine.store.began.empty()
 
 
 def test_close_without_any_change_ends_the_thread() -> None:
-    desk = Desk(SlowStore())
-    desk.writer.start()
-    desk.writer.close()
-    assert desk.store.closed
-    assert desk.writer.commits == 0
+    engine = FakeEngine(SlowStore())
+    engine.writer.start()
+    engine.writer.close()
+    assert engine.store.closed
+    assert engine.writer.commits == 0
 
 
-def test_a_failure_is_told_once_and_ends_the_writing() -> None:
-    with writing() as desk:
-        desk.store.error = StoreError("no space is left")
-        desk.note("a")
-        desk.writer.kick()
-        desk.begun()
-        desk.note("b")
-        desk.writer.kick(urgent=True)
-        desk.finish()
-        assert [str(error) for error in desk.failures] == ["no space is left"]
-        desk.note("c")
-        desk.writer.kick(urgent=True)
-    assert desk.committed == []
-    assert desk.calls.empty()
-    assert desk.store.began.empty(), "nothing is tried after a failure"
-    assert desk.store.closed
+def test_a_failure_is_reported_once_and_ends_the_writer() -> None:
+    with writing() as engine:
+        engine.store.error = StoreError("no space is left")
+        engine.note("a")
+        engine.writer.kick()
+        engine.begun()
+        engine.note("b")
+        engine.writer.kick(urgent=True)
+        engine.finish()
+        assert [str(error) for error in engine.failures] == ["no space is left"]
+        engine.note("c")
+        engine.writer.kick(urgent=True)
+    assert engine.committed == []
+    assert engine.calls.empty()
+    assert engine.store.began.empty(), "nothing is tried after a failure"
+    assert engine.store.closed
 
 
-def test_a_store_that_does_not_open_is_told_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(SlowStore())
+def test_a_store_that_does_not_open_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = FakeEngine(SlowStore())
 
     def refuse() -> Store:
         raise StoreError("locked")
 
-    monkeypatch.setattr(desk.writer, "_open", refuse)
-    desk.writer.start()
-    desk.turn()
-    desk.writer.close()
-    assert [str(error) for error in desk.failures] == ["locked"]
+    monkeypatch.setattr(engine.writer, "_open", refuse)
+    engine.writer.start()
+    engine.turn()
+    engine.writer.close()
+    assert [str(error) for error in engine.failures] == ["locked"]
 
 
-def test_a_loop_that_hears_of_a_commit_at_once_can_hand_over_the_next() -> None:
-    with writing() as desk:
-        desk.writer._call = lambda act: act()
-        desk.note("a")
-        desk.writer.kick()
-        assert desk.begun() == ["a"]
-        desk.note("b")
-        desk.writer.kick()
-        desk.store.may_end.release()
-        assert desk.begun() == ["b"]
+def test_a_callback_can_hand_over_the_next_batch() -> None:
+    with writing() as engine:
+        engine.writer._call = lambda act: act()
+        engine.note("a")
+        engine.writer.kick()
+        assert engine.begun() == ["a"]
+        engine.note("b")
+        engine.writer.kick()
+        engine.store.may_end.release()
+        assert engine.begun() == ["b"]
 
 
-def test_what_close_took_is_not_handed_over_again() -> None:
-    desk = Desk(SlowStore())
-    desk.writer.start()
-    desk.note("a")
-    desk.writer.kick()
-    assert desk.begun() == ["a"]
-    desk.note("b")
-    closing = threading.Thread(target=desk.writer.close)
+def test_a_batch_taken_by_close_is_not_handed_over_again() -> None:
+    engine = FakeEngine(SlowStore())
+    engine.writer.start()
+    engine.note("a")
+    engine.writer.kick()
+    assert engine.begun() == ["a"]
+    engine.note("b")
+    closing = threading.Thread(target=engine.writer.close)
     closing.start()
-    desk.store.may_end.release()
-    desk.turn()
-    assert desk.begun() == ["b"]
-    desk.writer.kick(urgent=True)
-    desk.store.may_end.release(1_000)
+    engine.store.may_end.release()
+    engine.turn()
+    assert engine.begun() == ["b"]
+    engine.writer.kick(urgent=True)
+    engine.store.may_end.release(1_000)
     closing.join()
-    assert desk.writer.commits == 2
+    assert engine.writer.commits == 2

@@ -159,7 +159,7 @@ def unknown_units(stage: Stage) -> dict[str, list[float]]:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(("cap", "code"), [(GENEROUS, 1), (TIGHT, 3)])
-def test_every_number_is_in_the_books(tmp_path: Path, cap: float, code: int) -> None:
+def test_all_figures_match_the_counts_of_the_providers(tmp_path: Path, cap: float, code: int) -> None:
     with town(tmp_path) as at:
         stage = at.stage
         plan = at.json("plan", "in.jsonl")
