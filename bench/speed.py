@@ -21,7 +21,7 @@ import msgspec
 
 from headway.core.commands import Done, Start, Wake
 from headway.core.events import Event, Finished, RequestAccepted
-from headway.core.lanes.unit_lengths import LengthTable
+from headway.core.lanes.queueing.unit_lengths import LengthTable
 from headway.core.model import (
     Dimension,
     Estimate,

@@ -6,7 +6,7 @@ import pytest
 
 from headway.core.model import Price
 from headway.engine.run_spec import UnitRoute
-from headway.engine.source import unit_of
+from headway.engine.units.unit_cursors import unit_of
 from headway.stores.records import PendingUnit
 
 PRICE = Price(10.0, 20.0)

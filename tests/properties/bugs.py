@@ -17,8 +17,8 @@ from headway.core.lanes import lane_memory, settling
 from headway.core.lanes.breaker import Breaker
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.meter import Meter
-from headway.core.lanes.queue import ALWAYS, NEVER, Entry, Queue
-from headway.core.lanes.stock import Stock
+from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry, Queue
+from headway.core.lanes.queueing.stock import Stock
 from headway.core.lanes.window import Window
 from headway.core.model import Dimension, Kind
 from headway.core.reasons import StopReason

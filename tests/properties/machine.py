@@ -22,8 +22,8 @@ from headway.core.commands import AnyFetch, Command, Render
 from headway.core.events import Event
 from headway.core.gates import Gates
 from headway.core.invariants import check
-from headway.core.lanes import stock as stock_module
 from headway.core.lanes.job_share import Grant
+from headway.core.lanes.queueing import stock as stock_module
 from headway.core.model import SUCCESS, Hint, Kind, LaneLimits, LaneSpec, Outcome, Unit, Usage
 from headway.core.scheduler import Scheduler
 from headway.core.scheduling import run_end as run_end_module

@@ -10,7 +10,7 @@ from headway.core.commands import CancelAttempt, Command, Done, Finish, Notice, 
 from headway.core.events import Event, Finished
 from headway.core.invariants import check
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import NEVER, Entry
+from headway.core.lanes.queueing.queue import NEVER, Entry
 from headway.core.model import (
     NO_ESTIMATE,
     Counting,

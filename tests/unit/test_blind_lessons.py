@@ -9,7 +9,7 @@ from tests.unit.drive import Run, entry_of, failed, lane_spec, ok, one_lane, uni
 from headway.core.lanes.estimate import Estimator
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.lane_memory import export_lane, import_lane
-from headway.core.lanes.queue import NEVER, Entry
+from headway.core.lanes.queueing.queue import NEVER, Entry
 from headway.core.lanes.window import QUIET_S
 from headway.core.model import Kind, LaneLimits, Outcome, Unit, Usage
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.drive import entry_of, one_lane
 
-from headway.core.lanes.queue import Entry
+from headway.core.lanes.queueing.queue import Entry
 from headway.core.model import Unit
 from headway.core.scheduling.dependencies import Dependencies
 from headway.core.unit_states import Status

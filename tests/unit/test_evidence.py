@@ -11,7 +11,7 @@ from headway.core.events import RequestAccepted
 from headway.core.lanes.evidence import FAR_BELOW
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
-from headway.core.lanes.queue import NEVER, Entry
+from headway.core.lanes.queueing.queue import NEVER, Entry
 from headway.core.model import (
     DAY_S,
     Dimension,

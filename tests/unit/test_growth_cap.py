@@ -7,7 +7,7 @@ from tests.unit.drive import STEADY, UNLIMITED, entry_of
 
 from headway.core.lanes.growth_cap import GROWTH_CAP, GrowthCap
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import NEVER
+from headway.core.lanes.queueing.queue import NEVER
 from headway.core.model import (
     Dimension,
     Estimate,

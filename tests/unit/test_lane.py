@@ -8,7 +8,7 @@ from tests.unit.drive import entry_of, lane_spec, one_lane
 from headway.core.lanes.depth_ramp import BEYOND, GROWTH, PAUSE_S
 from headway.core.lanes.lane import CALM, CANARY_S, Lane
 from headway.core.lanes.meter import GUARD_S
-from headway.core.lanes.queue import ALWAYS, NEVER, Entry
+from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry
 from headway.core.lanes.rate_finder import FIRST_RATE, LEARNED
 from headway.core.lanes.refusals import ALARMED, CAUTION_GROWTH
 from headway.core.model import (

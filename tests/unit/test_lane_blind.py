@@ -8,7 +8,7 @@ from tests.unit.drive import Run, Step, entry_of, failed, lane_spec, ok, one_lan
 
 from headway.core.events import RequestAccepted, SetLimits
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import ALWAYS, NEVER, Entry
+from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry
 from headway.core.lanes.rate_finder import FIRST_UNANSWERED, SLOWEST_CLIMB
 from headway.core.lanes.refusals import ALWAYS_AT
 from headway.core.lanes.window import QUIET_S

@@ -16,7 +16,7 @@ from headway.core.lanes.lane_memory import (
     import_lane,
     rebuild_levels,
 )
-from headway.core.lanes.queue import ALWAYS, NEVER
+from headway.core.lanes.queueing.queue import ALWAYS, NEVER
 from headway.core.lanes.rate_finder import LEARNED, LEAST_EVIDENCE_S, Finder
 from headway.core.model import (
     DAY_S,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.unit.drive import entry_of, one_lane
 
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import NEVER, Entry, Queue
-from headway.core.lanes.unit_lengths import NOTHING_KNOWN
+from headway.core.lanes.queueing.queue import NEVER, Entry, Queue
+from headway.core.lanes.queueing.unit_lengths import NOTHING_KNOWN
 from headway.core.model import Unit
 from headway.core.unit_states import Status
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
 from headway.core.events import Abort, Cancelled, CancelUnit, Pause, Resume
-from headway.core.lanes.stock import BATCH
+from headway.core.lanes.queueing.stock import BATCH
 from headway.core.model import Kind, LaneLimits, Settings, Unit
 
 # -- pause --------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from headway.core.events import (
     Units,
 )
 from headway.core.invariants import check
-from headway.core.lanes.stock import BATCH, LOW, MOST_LOW, Stock
+from headway.core.lanes.queueing.stock import BATCH, LOW, MOST_LOW, Stock
 from headway.core.model import LaneSpec, Settings
 from headway.core.scheduler import Scheduler
 

@@ -21,7 +21,7 @@ from tests.unit.drive import (
 
 from headway.core.commands import Start
 from headway.core.events import Event, Finished
-from headway.core.lanes.stock import BATCH, LOW
+from headway.core.lanes.queueing.stock import BATCH, LOW
 from headway.core.model import Estimate, Kind, LaneLimits, LaneSpec, Settings, Unit
 
 #: One a second, no burst.

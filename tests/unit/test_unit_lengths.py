@@ -7,7 +7,7 @@ from math import sqrt
 import pytest
 
 from headway.core.lanes.estimate import ENOUGH
-from headway.core.lanes.unit_lengths import (
+from headway.core.lanes.queueing.unit_lengths import (
     MOST_SIZES,
     NOTHING_KNOWN,
     OPEN_OUTPUT,

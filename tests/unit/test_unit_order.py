@@ -9,9 +9,9 @@ from tests.unit.test_scheduler_fetch import past_serial
 from headway.core.commands import Fetch, Start
 from headway.core.events import Finished, Units
 from headway.core.lanes.estimate import ENOUGH
-from headway.core.lanes.stock import BATCH, LOW
-from headway.core.lanes.unit_lengths import size_of
-from headway.core.lanes.unit_order import AHEAD, DIFFERS, UnitOrder
+from headway.core.lanes.queueing.stock import BATCH, LOW
+from headway.core.lanes.queueing.unit_lengths import size_of
+from headway.core.lanes.queueing.unit_order import AHEAD, DIFFERS, UnitOrder
 from headway.core.model import Estimate, LaneLimits, LaneSpec, OrderName, Unit
 from headway.core.scheduling import supply
 

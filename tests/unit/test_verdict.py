@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import UNLIMITED, entry_of, one_lane
 
-from headway.core.lanes.queue import ALWAYS, Entry
+from headway.core.lanes.queueing.queue import ALWAYS, Entry
 from headway.core.model import Hint, Kind, Outcome, RetryPolicy
 from headway.core.scheduling.verdict import GIVE_UP, Verdict, judge
 from headway.core.unit_states import Move

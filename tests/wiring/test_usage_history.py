@@ -10,7 +10,7 @@ from tests.contract.records import end
 
 from headway.batch.prompt_families import Families, traits_of
 from headway.config import Config, ProviderConfig
-from headway.core.lanes.unit_lengths import size_of
+from headway.core.lanes.queueing.unit_lengths import size_of
 from headway.stores.records import Family, Job, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from headway.core.lanes.unit_lengths import LengthTable
+from headway.core.lanes.queueing.unit_lengths import LengthTable
 from headway.core.model import Kind, Unit
 from headway.core.reasons import NoticeReason
 from headway.core.unit_states import Status

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from headway.core.budget import Budget
     from headway.core.lanes.lane import Lane
-    from headway.core.lanes.queue import Entry
+    from headway.core.lanes.queueing.queue import Entry
     from headway.core.scheduler import Scheduler
 
 #: Sums of floats drift; a smaller difference is not a leak.

@@ -17,7 +17,7 @@ from typing import Any
 from headway.core import commands, events
 from headway.core.commands import Command
 from headway.core.events import Event
-from headway.core.lanes.queue import NEVER
+from headway.core.lanes.queueing.queue import NEVER
 from headway.core.model import LaneSpec, Settings
 from headway.core.scheduling.attempts import Attempts
 from headway.core.scheduling.lane_control import LaneControl

@@ -9,7 +9,7 @@ import msgspec
 
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.limit_usage import BINDING, LimitUsage, share_of_cap, shares
-from headway.core.lanes.queue import NEVER
+from headway.core.lanes.queueing.queue import NEVER
 from headway.core.model import DAY_S
 from headway.core.outlook import lane_eta_s, pace, run_eta_s
 from headway.core.reasons import Wait, WaitCode

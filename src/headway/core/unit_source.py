@@ -14,7 +14,7 @@ from typing import Protocol
 
 from headway.core.commands import AnyFetch, Command, Fetch, FetchRest, FetchSerial, Wake
 from headway.core.events import Event, RestUnits, SerialUnits, Units
-from headway.core.lanes.unit_lengths import NOTHING_KNOWN, LengthTable
+from headway.core.lanes.queueing.unit_lengths import NOTHING_KNOWN, LengthTable
 from headway.core.model import Unit
 from headway.core.scheduler import Scheduler
 

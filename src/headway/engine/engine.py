@@ -35,7 +35,7 @@ from headway.engine.run_result import LaneStops, RunResult, state_after
 from headway.engine.run_spec import RunSpec
 from headway.engine.run_start import count_unknown, restore_lanes, settings_of
 from headway.engine.scheduler_driver import SchedulerDriver
-from headway.engine.source import Fetched, StoreSource
+from headway.engine.units.unit_cursors import Fetched, StoreSource
 from headway.stores import records
 from headway.stores.records import State, UnitChange
 from headway.stores.store import Store

@@ -12,7 +12,7 @@ from headway.core.model import Price
 from headway.core.retry import unpaid
 from headway.engine.flights import RequestFlight
 from headway.engine.run_spec import PriceList, UnitRoute
-from headway.engine.source import roughly_the_most
+from headway.engine.units.unit_cursors import roughly_the_most
 from headway.providers.adapter import Answer
 from headway.stores.write_batch import WriteBatch
 

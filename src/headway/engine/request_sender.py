@@ -21,13 +21,13 @@ from headway.core.scheduler import Scheduler
 from headway.core.unit_states import Status
 from headway.engine.attempt_records import attempt_record
 from headway.engine.flights import RequestFlight
-from headway.engine.late_requests import LateRequests
 from headway.engine.prices import RoutePrices
 from headway.engine.recorder import Recorder
-from headway.engine.repairs import Repairs, unfit
-from headway.engine.requests import RequestsAhead
 from headway.engine.run_spec import RunSpec
-from headway.engine.source import StoreSource, route_of
+from headway.engine.units.late_requests import LateRequests
+from headway.engine.units.repairs import Repairs, unfit
+from headway.engine.units.requests import RequestsAhead
+from headway.engine.units.unit_cursors import StoreSource, route_of
 from headway.providers.adapter import Answer, Request, is_unsent
 from headway.providers.error_messages import describe_exception
 from headway.stores.records import UnitChange

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headway.core.lanes.unit_lengths import Size
+from headway.core.lanes.queueing.unit_lengths import Size
 from headway.core.model import LaneSpec, Price
 from headway.engine.cache_keys import CacheUse
 from headway.providers.adapter import Adapter

@@ -12,7 +12,7 @@ from headway.core.scheduler import Scheduler
 from headway.engine.lane_records import oldest_start_utc, restore_levels
 from headway.engine.recorder import Recorder
 from headway.engine.run_spec import RunSpec
-from headway.engine.source import at_the_most, family_name, route_of
+from headway.engine.units.unit_cursors import at_the_most, family_name, route_of
 from headway.stores.records import UnknownOutcome
 from headway.stores.write_batch import WriteBatch
 

@@ -18,7 +18,7 @@ from headway.core.model import LaneLimits, Settings, Unit, Usage
 from headway.core.scheduler import Scheduler
 from headway.core.unit_source import FedScheduler, ListSource
 from headway.engine.run_spec import UnitRoute
-from headway.engine.source import unit_of
+from headway.engine.units.unit_cursors import unit_of
 from headway.forecast.account import WINDOWS, account_of, blind, furnish, glimpsed
 from headway.forecast.figures import ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.habits import DrawnUsage

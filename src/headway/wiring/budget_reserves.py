@@ -9,7 +9,7 @@ from headway.config import Config, kind_of
 from headway.core.lanes.estimate import ENOUGH, FIRST_RESERVE, KEPT, Estimator
 from headway.core.model import Price
 from headway.display.formatting import count, money
-from headway.engine.source import at_the_most, family_name
+from headway.engine.units.unit_cursors import at_the_most, family_name
 from headway.stores.records import Job, PendingUnit, StoredRoute, UsageSample
 from headway.stores.store import Store
 from headway.wiring.usage_history import UsageHistory

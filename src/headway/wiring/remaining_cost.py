@@ -8,7 +8,7 @@ from typing import Final
 from headway.config import Config
 from headway.core.lanes.estimate import ENOUGH, INPUT_MARGIN
 from headway.core.model import Price
-from headway.engine.source import at_the_most
+from headway.engine.units.unit_cursors import at_the_most
 from headway.forecast.habits import Habits, habits_of, habits_of_new
 from headway.stores.records import Job, PendingUnit
 from headway.stores.store import Store

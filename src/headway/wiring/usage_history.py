@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from headway.batch.prompt_families import alike, has_template
-from headway.core.lanes.unit_lengths import Size, size_of
-from headway.engine.source import family_name
+from headway.core.lanes.queueing.unit_lengths import Size, size_of
+from headway.engine.units.unit_cursors import family_name
 from headway.stores.records import Family, Job, UsageSample
 from headway.stores.store import Store
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headway.core.lanes.queue import ALWAYS, NEVER
+from headway.core.lanes.queueing.queue import ALWAYS, NEVER
 
 #: A hold that ends later than was announced is announced again if the difference is more than this, and more than this
 #: part of it.

@@ -31,10 +31,10 @@ from headway.core.lanes.job_share import WHOLE, Grant, Parts
 from headway.core.lanes.latency_gauge import LatencyGauge
 from headway.core.lanes.meter import CROSSING_S, MINIMUM_GAP, Meter, meters_of
 from headway.core.lanes.other_clients import OtherClients
-from headway.core.lanes.queue import ALWAYS, NEVER, Entry, Queue
+from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry, Queue
+from headway.core.lanes.queueing.stock import Stock
+from headway.core.lanes.queueing.unit_order import UnitOrder
 from headway.core.lanes.rate_finder import LEARNED, Finder
-from headway.core.lanes.stock import Stock
-from headway.core.lanes.unit_order import UnitOrder
 from headway.core.lanes.window import Window
 from headway.core.lanes.work_time import WorkTime
 from headway.core.model import (

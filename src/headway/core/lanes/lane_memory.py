@@ -14,7 +14,7 @@ import msgspec
 
 from headway.core.lanes.estimate import EstimatorRecord
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import ALWAYS
+from headway.core.lanes.queueing.queue import ALWAYS
 from headway.core.lanes.rate_finder import LEARNED, Finder
 from headway.core.model import DIMENSIONS, Costs, Dimension
 from headway.core.retry import LONGEST_BELIEVED_S

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from headway.core.lanes.job_share import WHOLE
 from headway.core.lanes.meter import MINIMUM_GAP, Meter
-from headway.core.lanes.queue import Entry
+from headway.core.lanes.queueing.queue import Entry
 from headway.core.model import DAY_S, Dimension, Hint
 from headway.core.retry import LONGEST_HINT_S
 

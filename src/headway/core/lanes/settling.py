@@ -13,7 +13,7 @@ from headway.core.model import DIMENSIONS, Dimension, Usage
 
 if TYPE_CHECKING:
     from headway.core.lanes.lane import Lane
-    from headway.core.lanes.queue import Entry
+    from headway.core.lanes.queueing.queue import Entry
 
 _INPUT_PLACES: Final = (DIMENSIONS.index(Dimension.TOKENS), DIMENSIONS.index(Dimension.INPUT))
 

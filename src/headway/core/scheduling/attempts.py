@@ -7,7 +7,7 @@ from typing import Final
 from headway.core import events
 from headway.core.lanes.breaker import MOSTLY
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import ALWAYS, Entry
+from headway.core.lanes.queueing.queue import ALWAYS, Entry
 from headway.core.model import Kind, Outcome
 from headway.core.reasons import (
     AccountRefused,

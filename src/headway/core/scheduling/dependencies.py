@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headway.core.lanes.queue import Entry
+from headway.core.lanes.queueing.queue import Entry
 from headway.core.unit_states import Status
 
 

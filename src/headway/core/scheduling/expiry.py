@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from headway.core.lanes.queue import Entry
+from headway.core.lanes.queueing.queue import Entry
 from headway.core.unit_states import Status
 
 

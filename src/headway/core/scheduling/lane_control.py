@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.core import events
 from headway.core.budget import Budget
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import ALWAYS
+from headway.core.lanes.queueing.queue import ALWAYS
 from headway.core.model import LaneBudget, Usage
 from headway.core.reasons import (
     HoldTooLong,

@@ -13,7 +13,7 @@ from headway.core import commands
 from headway.core.budget import Budget, HighestCost
 from headway.core.commands import Command, NoticeKind
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import ALWAYS, Entry
+from headway.core.lanes.queueing.queue import ALWAYS, Entry
 from headway.core.model import Settings
 from headway.core.reasons import NoticeReason
 from headway.core.scheduling.dependencies import Dependencies

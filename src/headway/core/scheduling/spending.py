@@ -9,7 +9,7 @@ from __future__ import annotations
 from headway.core.budget import FEW_GUESSES, HighestCost
 from headway.core.lanes.estimate import ENOUGH, FIRST_RESERVE
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import Entry
+from headway.core.lanes.queueing.queue import Entry
 from headway.core.model import Outcome
 from headway.core.retry import unpaid
 from headway.core.scheduling.lane_control import LaneControl

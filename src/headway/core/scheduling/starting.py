@@ -13,7 +13,7 @@ from typing import Final
 
 from headway.core import commands
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import NEVER, Entry
+from headway.core.lanes.queueing.queue import NEVER, Entry
 from headway.core.model import Kind
 from headway.core.scheduling.lane_control import LaneControl
 from headway.core.scheduling.run_state import RunState

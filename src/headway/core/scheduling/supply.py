@@ -6,7 +6,7 @@ from typing import Final
 
 from headway.core import commands, events
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.queue import NEVER, Entry
+from headway.core.lanes.queueing.queue import NEVER, Entry
 from headway.core.model import Kind, Unit
 from headway.core.outlook import lane_eta_s
 from headway.core.scheduling.run_state import RunState

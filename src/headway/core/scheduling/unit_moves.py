@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from headway.core import commands
-from headway.core.lanes.queue import Entry
+from headway.core.lanes.queueing.queue import Entry
 from headway.core.model import Kind
 from headway.core.scheduling.run_state import RunState
 from headway.core.unit_states import GOOD, MOVES, Move, after

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from headway.core.lanes.queue import ALWAYS, NEVER, Entry
+from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry
 from headway.core.model import Kind, Outcome
 from headway.core.retry import (
     HOPELESS,

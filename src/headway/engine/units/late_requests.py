@@ -17,7 +17,7 @@ from headway.core.events import Rendered
 from headway.core.model import Unit
 from headway.engine.recorder import Recorder
 from headway.engine.run_spec import Render, RenderedRequest
-from headway.engine.source import StoreSource
+from headway.engine.units.unit_cursors import StoreSource
 from headway.errors import HeadwayError
 from headway.providers.adapter import Request
 from headway.stores.store import Store

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headway.core.lanes.queue import ALWAYS, NEVER
+from headway.core.lanes.queueing.queue import ALWAYS, NEVER
 
 #: How many units a fetch asks for, and the stock below which it does: as many as may start while the next are being read.
 BATCH: Final = 128

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from headway.core.lanes.estimate import ENOUGH
-from headway.core.lanes.unit_lengths import NOTHING_KNOWN, Size, UnitLengths, unit_size
+from headway.core.lanes.queueing.unit_lengths import NOTHING_KNOWN, Size, UnitLengths, unit_size
 from headway.core.model import OrderName, Unit
 
 #: The rest of a lane is ordered once it takes no longer than so many times its longest unit. Twice would do if the pace of a lane

@@ -16,7 +16,7 @@ from headway.core.unit_states import Status
 if TYPE_CHECKING:
     from headway.core.lanes.lane import Lane
     from headway.core.lanes.meter import Meter
-    from headway.core.lanes.unit_lengths import LengthTable
+    from headway.core.lanes.queueing.unit_lengths import LengthTable
 
 NEVER: Final = float("inf")
 ALWAYS: Final = float("-inf")

@@ -20,11 +20,11 @@ from headway.core.commands import AnyFetch, Fetch, FetchSerial
 from headway.core.events import Event, RestUnits, SerialUnits, Units
 from headway.core.lanes.estimate import FIRST_RATIO
 from headway.core.lanes.lane import MOST_TOKENS
-from headway.core.lanes.unit_lengths import LengthTable
+from headway.core.lanes.queueing.unit_lengths import LengthTable
 from headway.core.model import Estimate, Price, Unit
 from headway.core.unit_states import GOOD
-from headway.engine.length_index import LargestSizes, LengthIndex, sizes_after, unit_of_size
 from headway.engine.run_spec import RenderedRequest, UnitRoute
+from headway.engine.units.length_index import LargestSizes, LengthIndex, sizes_after, unit_of_size
 from headway.stores.answer_cache import AnswerCache
 from headway.stores.records import NewUnit, PendingUnit, UnitSize, UnknownOutcome
 from headway.stores.store import Store

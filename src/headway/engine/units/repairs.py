@@ -12,7 +12,7 @@ from headway.core import events
 from headway.core.lanes.lane import MOST_TOKENS
 from headway.core.model import Price, Unit
 from headway.core.unit_states import GOOD, Status
-from headway.engine.source import StoreSource
+from headway.engine.units.unit_cursors import StoreSource
 from headway.providers.adapter import Answer, Complaint, Request
 from headway.stores.records import Repair
 from headway.stores.store import Store

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from headway.core.lanes.unit_lengths import LengthTable, Size, size_of
+from headway.core.lanes.queueing.unit_lengths import LengthTable, Size, size_of
 from headway.core.model import Estimate, Unit
 from headway.stores.answer_cache import AnswerCache
 from headway.stores.records import UnitSize

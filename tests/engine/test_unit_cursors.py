@@ -8,10 +8,10 @@ import pytest
 
 from headway.core.commands import Fetch, FetchRest
 from headway.core.events import RestUnits, Units
-from headway.core.lanes.unit_lengths import NOTHING_KNOWN, LengthTable, UnitLengths, size_of
-from headway.engine import length_index
+from headway.core.lanes.queueing.unit_lengths import NOTHING_KNOWN, LengthTable, UnitLengths, size_of
 from headway.engine.run_spec import UnitRoute
-from headway.engine.source import StoreSource, family_name
+from headway.engine.units import length_index
+from headway.engine.units.unit_cursors import StoreSource, family_name
 from headway.stores.records import NewJob, NewUnit, StoredRoute, UnitChange
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store

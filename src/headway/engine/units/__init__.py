@@ -1,0 +1,1 @@
+"""The units of a job, out of the store: which are next, and what each of them sends."""
