@@ -1,4 +1,4 @@
-"""A schema is checked before anything is sent; an answer that does not fit is told where and by which rule."""
+"""A schema is checked before anything is sent. An answer that does not fit is reported with its place and rule."""
 
 from __future__ import annotations
 

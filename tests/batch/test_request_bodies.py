@@ -37,8 +37,8 @@ def row(**said: Any) -> Row:
 
 
 def body(**said: Any) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(row(**said).body)
-    return told
+    converted: dict[str, Any] = json.loads(row(**said).body)
+    return converted
 
 
 def wrong(**said: Any) -> str:
@@ -60,7 +60,7 @@ def test_a_prompt_for_gemini() -> None:
 
 def test_settings_for_gemini() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-    told = body(
+    converted = body(
         model="g/gemini-x",
         messages=[
             {"role": "system", "content": "s"},
@@ -77,7 +77,7 @@ def test_settings_for_gemini() -> None:
         generationConfig={"thinkingConfig": {"thinkingBudget": 0}, "topK": 8},
         safetySettings=[{"category": "C", "threshold": "BLOCK_NONE"}],
     )
-    assert told["contents"] == [
+    assert converted["contents"] == [
         {
             "role": "user",
             "parts": [{"text": "look"}, {"inlineData": {"mimeType": "image/png", "data": "aGk="}}],
@@ -85,8 +85,8 @@ def test_settings_for_gemini() -> None:
         {"role": "model", "parts": [{"text": "seen"}]},
         {"role": "user", "parts": [{"text": "and?"}]},
     ]
-    assert told["systemInstruction"] == {"parts": [{"text": "s"}]}
-    assert told["generationConfig"] == {
+    assert converted["systemInstruction"] == {"parts": [{"text": "s"}]}
+    assert converted["generationConfig"] == {
         "temperature": 0.5,
         "topP": 0.9,
         "topK": 8,
@@ -96,8 +96,8 @@ def test_settings_for_gemini() -> None:
         "responseMimeType": "application/json",
         "responseJsonSchema": schema,
     }
-    assert told["safetySettings"] == [{"category": "C", "threshold": "BLOCK_NONE"}]
-    assert told.keys() == {"contents", "systemInstruction", "generationConfig", "safetySettings"}
+    assert converted["safetySettings"] == [{"category": "C", "threshold": "BLOCK_NONE"}]
+    assert converted.keys() == {"contents", "systemInstruction", "generationConfig", "safetySettings"}
 
 
 def test_a_conversation_for_bedrock() -> None:

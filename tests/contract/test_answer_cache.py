@@ -266,7 +266,7 @@ def test_only_the_requested_units_are_grouped(store: Store) -> None:
     assert leading(store, job) == [0, 1]
 
 
-# -- what there is, and what goes --------------------------------------------------------------------------------
+# -- entries and clearing ----------------------------------------------------------------------------------------
 
 
 def test_cache_entries_are_counted_by_model(store: Store) -> None:

@@ -60,7 +60,7 @@ def test_the_run_that_lost_the_job_does_not_end_it(store: Store) -> None:
 def test_an_ended_run_cannot_record_into_the_next_one(store: Store) -> None:
     job, first, _ = begun(store, 2)
     store.end_run(job, first, "stopped", 240.0, {})
-    store.commit(answered(job, first, 0))  # Its last batch, late: nobody has taken over.
+    store.commit(answered(job, first, 0))  # Its last batch is late, and no other run has taken over.
     store.begin(job, {}, "o", 250.0)
     with pytest.raises(JobTaken):
         store.commit(answered(job, first, 1))

@@ -152,9 +152,9 @@ def test_of_many_threads_at_once_one_adds_the_job(open_store: Callable[[], Store
         return job.name, is_new
 
     with ThreadPoolExecutor(8) as threads:
-        told = [done.result() for done in [threads.submit(look) for _ in range(8)]]
+        results = [done.result() for done in [threads.submit(look) for _ in range(8)]]
 
-    assert sorted(told) == [("one", False)] * 7 + [("one", True)]
+    assert sorted(results) == [("one", False)] * 7 + [("one", True)]
 
 
 def test_the_salt_stays_the_same(store: Store) -> None:
@@ -309,7 +309,7 @@ def test_claims_of_other_jobs_count_while_they_are_fresh(store: Store) -> None:
     store.commit(batch)
 
     assert store.claims(job, 299.0, 301.0) == [StoredClaim(lane, "other", b'{"weight":3}')]
-    assert store.claims(other, 299.0, 301.0) == [], "nobody competes with itself"
+    assert store.claims(other, 299.0, 301.0) == [], "a job does not compete with itself"
     assert store.claims(job, 300.5, 301.0) == []
     assert store.claims(job, 200.0, 299.5) == [], "a clock that was put back"
 
@@ -570,8 +570,8 @@ def test_workers_are_recorded_from_begin_to_end(store: Store) -> None:
     lost = store.begin(job, {}, "o", 400.0)
     store.begin(job, {}, "o", 500.0)
 
-    told = [(each["id"] == lost, each["status"], each["ended_utc"]) for each in store.workers(job)]
-    assert told == [(False, "terminated", 300.0), (True, "failed", 500.0), (False, "busy", None)]
+    workers = [(each["id"] == lost, each["status"], each["ended_utc"]) for each in store.workers(job)]
+    assert workers == [(False, "terminated", 300.0), (True, "failed", 500.0), (False, "busy", None)]
 
 
 # -- running -------------------------------------------------------------------------------------------------
@@ -1078,15 +1078,15 @@ def test_units_and_usage_samples_have_their_family(store: Store) -> None:
     job = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
     route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", b"{}", 10, 0, family=1 + n) for n in range(2)])
-    told = [
+    families = [
         Family(route, 1, 77, True, 1),
         Family(route, 2, (1 << 56) - 1, False, 1, (3, 4_000_000_000), True),
     ]
-    store.add_families(job, told)
+    store.add_families(job, families)
     assert store.families("alpha", "m") == [], "it is still being taken in"
     store.seal(job, 2, {}, "d")
 
-    assert store.families("alpha", "m") == [(job, family) for family in told]
+    assert store.families("alpha", "m") == [(job, family) for family in families]
     assert store.families("alpha", "other") == []
     assert [unit.family for unit in store.next_of_route(job, route, 0, -1, 9)] == [1, 2]
     assert [unit.family for unit in store.next_serial(job, -1, 9, every=True)] == [1, 2]
@@ -1174,5 +1174,5 @@ def test_an_empty_column_stays_empty_beside_filled_rows(store: Store, *, togethe
         None,
     )
     assert (second.code, second.message, second.input_tokens, second.cached_tokens) == ("invalid", "no", 4, 6)
-    told = [store.attempts(job, index)[0] for index in (0, 1)]
-    assert [(each.message, each.status_code) for each in told] == [("no", 400), (None, None)]
+    attempts = [store.attempts(job, index)[0] for index in (0, 1)]
+    assert [(each.message, each.status_code) for each in attempts] == [("no", 400), (None, None)]

@@ -110,7 +110,7 @@ def test_killed_around_every_commit_of_a_run_with_the_cache(pairs: Stage, side: 
 
 @pytest.mark.parametrize("when", ALL_SIDES)
 def test_killed_while_answers_come_from_the_cache(pairs: Stage, when: str) -> None:
-    """Everything is there already: whoever goes on sends nothing at all."""
+    """Everything is there already: the next run sends nothing."""
     assert pairs.run(*RUN).returncode == 0
     again = ("run", "again.jsonl", "--cache", "--progress", "json")
     (pairs.root / "again.jsonl").write_text(

@@ -149,7 +149,7 @@ def test_killed_around_every_commit(stage: Stage, reference: Reference, side: st
 
 @pytest.mark.parametrize("side", SIDES)
 def test_killed_while_a_run_ends(stage: Stage, reference: Reference, side: str) -> None:
-    """Everything is answered by then: whoever goes on sends nothing at all."""
+    """Everything is answered by then: the next run sends nothing."""
     stage.ends_by_kill("run", "in.jsonl", faults=kill("put_back", "before"))
     assert len(stage.committed()) == stage.units
     go_through(stage, share([kill(name, side) for name in ENDING], side), reference(stage.units))

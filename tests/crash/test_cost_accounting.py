@@ -85,13 +85,13 @@ class Town:
     stage: Stage
     rich: FakeProcess
     rude: FakeProcess
-    nobody: str
+    dead_address: str
 
     def write(self) -> None:
         shared = f'api_key_env = "ALPHA_KEY"\nprices = {{input = {INPUT}, output = {OUTPUT}}}'
         retry = 'retry = {base = "20ms", cap = "100ms"}'
         tables = [
-            f'[providers.dead]\nkind = "openai"\nbase_url = "http://{self.nobody}/v1"\n{shared}\n{retry}\n',
+            f'[providers.dead]\nkind = "openai"\nbase_url = "http://{self.dead_address}/v1"\n{shared}\n{retry}\n',
             f'[providers.rich]\nkind = "openai"\nbase_url = "{self.rich.url}/v1"\n{shared}\nlimits = {{max_concurrency = 3}}\n',
             f'[providers.rude]\nkind = "anthropic"\nbase_url = "{self.rude.url}"\nstream = true\n{shared}\n{retry}\n'
             "limits = {max_concurrency = 6}\n",
@@ -128,8 +128,8 @@ def town(root: Path) -> Iterator[Town]:
         socket.socket() as held,
     ):
         held.bind(("127.0.0.1", 0))
-        nobody = f"127.0.0.1:{held.getsockname()[1]}"
-        made = Town(Stage(root, rich, f"books-{root.name}", UNITS), rich, rude, nobody)
+        dead_address = f"127.0.0.1:{held.getsockname()[1]}"
+        made = Town(Stage(root, rich, f"books-{root.name}", UNITS), rich, rude, dead_address)
         made.write()
         yield made
 
@@ -169,30 +169,30 @@ def test_all_figures_match_the_counts_of_the_providers(tmp_path: Path, cap: floa
         killed_in_the_middle(at, cap)
         unknown = unknown_units(stage)
         resumed = stage.run("resume", "--progress", "plain", faults={"unreached_s": 1})
-        told = at.json("status")
+        status = at.json("status")
         rich, rude = books_of(at.rich), books_of(at.rude)
 
     assert resumed.returncode == code, resumed.stderr
     _began(resumed.stderr, [usd for lost in unknown.values() for usd in lost])
-    lanes = {name.partition("/")[0]: lane for name, lane in told["lanes"].items()}
-    _dead(resumed.stderr, lanes["dead"], at.nobody, unknown["dead"])
+    lanes = {name.partition("/")[0]: lane for name, lane in status["lanes"].items()}
+    _dead(resumed.stderr, lanes["dead"], at.dead_address, unknown["dead"])
     for name, books in (("rich", rich), ("rude", rude)):
         _requests(lanes[name], books, len(unknown[name]))
         _money(lanes[name], books)
     assert lanes["rich"]["unsure"]["attempts"] == len(unknown["rich"]), "it answers everything"
     assert lanes["rich"]["refused"] == 0
     assert lanes["rude"]["refused"] > 0
-    _sums(told, lanes)
-    _printed(resumed.stderr, told)
-    assert told["cost_usd"] + told["unsure"]["most_usd"] <= cap + 1e-9, (
+    _sums(status, lanes)
+    _printed(resumed.stderr, status)
+    assert status["cost_usd"] + status["unsure"]["most_usd"] <= cap + 1e-9, (
         "the cap holds for what is known and what may be"
     )
     assert rich.usd + rude.usd <= cap
     if cap == GENEROUS:
-        assert told["succeeded"] == UNITS - UNITS // 5, "all but those of the dead one"
-    prediction = told["prediction"]
+        assert status["succeeded"] == UNITS - UNITS // 5, "all but those of the dead one"
+    prediction = status["prediction"]
     assert prediction["predicted"]["requests"] == UNITS
-    assert prediction["cost_usd"] == pytest.approx(told["cost_usd"])
+    assert prediction["cost_usd"] == pytest.approx(status["cost_usd"])
     assert prediction["predicted"]["cost_usd"] == pytest.approx(
         [plan["cost_usd"][name] for name in ("estimate", "low", "high")]
     )
@@ -208,8 +208,8 @@ def _began(stderr: str, unknown: list[float]) -> None:
     assert shown == pytest.approx(sum(unknown), abs=5e-5)
 
 
-def _dead(stderr: str, lane: dict[str, Any], nobody: str, unknown: list[float]) -> None:
-    """A refused connection costs nothing. Only of what died with the process nobody knows whether it was sent."""
+def _dead(stderr: str, lane: dict[str, Any], dead_address: str, unknown: list[float]) -> None:
+    """A refused connection costs nothing. Only requests that died with the process may or may not have been sent."""
     assert lane["attempts"] > 0
     assert (lane["cost_usd"], lane["input_tokens"]) == (0.0, 0)
     assert lane["unsure"]["attempts"] == len(unknown) <= 1, (
@@ -220,7 +220,7 @@ def _dead(stderr: str, lane: dict[str, Any], nobody: str, unknown: list[float]) 
     stopped = [line for line in summary if line.startswith("  dead/m stopped: ")]
     if stopped:
         assert summary[1] == stopped[0], "before any word about money"
-        assert f"http://{nobody}/v1" in stopped[0]
+        assert f"http://{dead_address}/v1" in stopped[0]
 
 
 def _requests(lane: dict[str, Any], books: Books, unknown: int) -> None:
@@ -230,7 +230,7 @@ def _requests(lane: dict[str, Any], books: Books, unknown: int) -> None:
 
 
 def _money(lane: dict[str, Any], books: Books) -> None:
-    """What is told is in the books; what the books have beyond it is at most what is told as unsure."""
+    """The reported cost is in the provider's counts. Anything beyond it is at most the reported unsure cost."""
     assert lane["output_tokens"] <= books.tokens_out + 4 * lane["repeated"]["attempts"] * MAX_TOKENS
     assert lane["input_tokens"] <= books.tokens_in
     priced = (INPUT * lane["input_tokens"] + OUTPUT * lane["output_tokens"]) / 1e6
@@ -243,26 +243,26 @@ def _money(lane: dict[str, Any], books: Books) -> None:
         assert lane["input_tokens"] == books.tokens_in
 
 
-def _sums(told: dict[str, Any], lanes: dict[str, Any]) -> None:
+def _sums(status: dict[str, Any], lanes: dict[str, Any]) -> None:
     for name in ("attempts", "refused", "input_tokens", "output_tokens", "cost_usd"):
-        assert told[name] == pytest.approx(sum(lane[name] for lane in lanes.values()))
+        assert status[name] == pytest.approx(sum(lane[name] for lane in lanes.values()))
     for name in ("attempts", "most_usd"):
-        assert told["unsure"][name] == pytest.approx(sum(lane["unsure"][name] for lane in lanes.values()))
+        assert status["unsure"][name] == pytest.approx(sum(lane["unsure"][name] for lane in lanes.values()))
 
 
-def _printed(stderr: str, told: dict[str, Any]) -> None:
+def _printed(stderr: str, status: dict[str, Any]) -> None:
     """The summary's line has the same numbers as the data."""
     found = re.search(
         r"^  ([\d,]+) tokens in, ([\d,]+) out, ([\d,]+) × 429, \$([\d.]+)(.*)$", stderr, re.MULTILINE
     )
     assert found is not None
     shown = [int(found[n].replace(",", "")) for n in (1, 2, 3)]
-    assert shown == [told["input_tokens"], told["output_tokens"], told["refused"]]
-    assert float(found[4]) == pytest.approx(told["cost_usd"], abs=5e-5)
+    assert shown == [status["input_tokens"], status["output_tokens"], status["refused"]]
+    assert float(found[4]) == pytest.approx(status["cost_usd"], abs=5e-5)
     unsure = re.search(r"at most \$([\d.]+) more in (\d+) attempt", found[5])
-    if told["unsure"]["attempts"]:
+    if status["unsure"]["attempts"]:
         assert unsure is not None
-        assert float(unsure[1]) == pytest.approx(told["unsure"]["most_usd"], abs=5e-5)
-        assert int(unsure[2]) == told["unsure"]["attempts"]
+        assert float(unsure[1]) == pytest.approx(status["unsure"]["most_usd"], abs=5e-5)
+        assert int(unsure[2]) == status["unsure"]["attempts"]
     else:
         assert unsure is None

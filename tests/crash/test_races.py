@@ -169,14 +169,14 @@ def test_two_runs_of_one_file_make_and_send_one_job(
         command = SAME_JOB[number % len(SAME_JOB)]
         pair = racers.race(root, command, command, delay_s)
 
-        told = f"race {number}, {command}: {pair}"
-        assert sent() == UNITS, told
-        assert [(state, good) for _, state, good in jobs_in(root)] == [("complete", UNITS)], told
+        context = f"race {number}, {command}: {pair}"
+        assert sent() == UNITS, context
+        assert [(state, good) for _, state, good in jobs_in(root)] == [("complete", UNITS)], context
         [output] = root.glob("*.results.jsonl")
-        assert is_whole(output), told
-        assert sorted(done.code for done in pair) in ([0, 0], [0, 2]), told
-        assert all("is being run by process" in done.err for done in pair if done.code == 2), told
-        assert not list(root.glob(".*lock")), told
+        assert is_whole(output), context
+        assert sorted(done.code for done in pair) in ([0, 0], [0, 2]), context
+        assert all("is being run by process" in done.err for done in pair if done.code == 2), context
+        assert not list(root.glob(".*lock")), context
 
 
 def test_a_job_that_two_processes_resume_is_run_by_one(
@@ -189,12 +189,12 @@ def test_a_job_that_two_processes_resume_is_run_by_one(
         sent()
         pair = racers.race(root, ["resume", "-q"], ["resume", "-q"], delay_s)
 
-        told = f"race {number}: {pair}"
+        context = f"race {number}: {pair}"
         [(_, state, good)] = jobs_in(root)
-        assert (state, good) == ("complete", UNITS), told
-        assert sent() == UNITS - before, told
-        assert is_whole(root / "a.results.jsonl"), told
-        assert sorted(done.code for done in pair) in ([0, 0], [0, 2]), told
+        assert (state, good) == ("complete", UNITS), context
+        assert sent() == UNITS - before, context
+        assert is_whole(root / "a.results.jsonl"), context
+        assert sorted(done.code for done in pair) in ([0, 0], [0, 2]), context
 
 
 def test_two_fresh_starts_with_one_output_one_is_refused(
@@ -205,11 +205,11 @@ def test_two_fresh_starts_with_one_output_one_is_refused(
         command = ["run", "a.jsonl", "-q", "--fresh"]
         pair = racers.race(root, command, command, delay_s)
 
-        told = f"race {number}: {pair}"
-        assert sent() == UNITS, told
-        assert [(state, good) for _, state, good in jobs_in(root)] == [("complete", UNITS)], told
-        assert is_whole(root / "a.results.jsonl"), told
-        assert sorted(done.code for done in pair) == [0, 2], told
+        context = f"race {number}: {pair}"
+        assert sent() == UNITS, context
+        assert [(state, good) for _, state, good in jobs_in(root)] == [("complete", UNITS)], context
+        assert is_whole(root / "a.results.jsonl"), context
+        assert sorted(done.code for done in pair) == [0, 2], context
 
 
 SAME_OUT: list[tuple[list[str], list[str]]] = [
@@ -233,14 +233,16 @@ def test_two_jobs_with_one_output_one_writes_it(
         first, second = SAME_OUT[number % len(SAME_OUT)]
         pair = racers.race(root, ["run", "a.jsonl", "-q", *first], ["run", "b.jsonl", "-q", *second], delay_s)
 
-        told = f"race {number}, {first}, {second}: {pair}"
+        context = f"race {number}, {first}, {second}: {pair}"
         good = [done.code for done in pair].count(0)
-        assert sent() == good * UNITS, told
+        assert sent() == good * UNITS, context
         # With --force the second may write when the first is done.
-        assert good == 1 or (good == 2 and "--force" in first), told
-        assert all(done.err.startswith("headway: ") and "o." in done.err for done in pair if done.code), told
-        assert _is_one_jobs(root), told
-        assert not list(root.glob(".*lock")), told
+        assert good == 1 or (good == 2 and "--force" in first), context
+        assert all(done.err.startswith("headway: ") and "o." in done.err for done in pair if done.code), (
+            context
+        )
+        assert _is_one_jobs(root), context
+        assert not list(root.glob(".*lock")), context
 
 
 def _is_one_jobs(root: Path) -> bool:

@@ -64,7 +64,7 @@ def judge(stage: Stage, witness: Witness) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_at_every_statement_of_a_repair(stage: Stage, when: str) -> None:
-    """Every second unit gets it right only when told."""
+    """Every second unit gives a good answer only after a correction."""
     stage.units = 160  # Enough for all the commits, also where a slow disk puts many answers into one.
     stage.write_input(
         [stage.row(index, prompt=f"{'#mended ' * (index % 2)}{index}") for index in range(stage.units)]
@@ -102,8 +102,8 @@ def test_killed_between_the_two_turns(stage: Stage) -> None:
     stage.env = {}
     done = stage.run("resume", "--progress", "json")
     assert done.returncode == 0, done.stderr
-    told = stage.query("SELECT number, outcome, kind FROM attempts ORDER BY number")
-    assert told == [(1, "failed", "invalid"), (2, "lost", "crash"), (3, "succeeded", None)]
+    attempts = stage.query("SELECT number, outcome, kind FROM attempts ORDER BY number")
+    assert attempts == [(1, "failed", "invalid"), (2, "lost", "crash"), (3, "succeeded", None)]
     [row] = stage.rows()
     assert json.loads(row["response"]["body"]["choices"][0]["message"]["content"]) == {"n": 1}
 

@@ -1,5 +1,5 @@
 """What else can happen to a process: a full disk, a path that may not be written, a clock that jumps, a second engine,
-a restart into a tight limit, a hold that was told a moment before the end.
+a restart into a tight limit, a hold that was reported just before the end.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def test_a_hold_survives_its_process(stage: Stage, holding_fake: FakeProcess, se
 
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
 def test_a_clock_jump_does_not_end_a_hold(stage: Stage, holding_fake: FakeProcess, jump: float) -> None:
-    """It jumps while the lane is held: that goes on as long as it was told to, in this process and the next."""
+    """The clock jumps while the lane is held: the hold lasts as long as reported, in this process and the next."""
     stage.fake = holding_fake
     stage.configure("max_concurrency = 1")
     faults = {"clock_file": ["jump", jump]}

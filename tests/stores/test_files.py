@@ -224,7 +224,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path, kept: int) -> None:
     path.write_text("before")
     path.chmod(kept)
     with umask(0o022), Replacement(path) as fresh:
-        assert mode(fresh.path) == 0o600, "nobody else reads it before it is in its place"
+        assert mode(fresh.path) == 0o600, "other users cannot read it before the commit"
         fresh.file.write(b"after")
         fresh.commit()
     assert (path.read_bytes(), mode(path)) == (b"after", kept)

@@ -300,14 +300,14 @@ from headway.stores.store import Store
 folder = Path(sys.argv[1])
 subprocess.run(["mount", "--bind", folder, folder], check=True)
 subprocess.run(["mount", "-o", "remount,ro,bind", folder], check=True)
-told = []
+results = []
 for name, read_only in (("new.db", False), ("sub/new.db", False), ("h.db", False), ("h.db", True)):
     try:
         with Store(SqliteFile(folder / name, read_only=read_only)) as store:
-            told.append([name, read_only, f"{len(store.jobs())} jobs", None])
+            results.append([name, read_only, f"{len(store.jobs())} jobs", None])
     except StoreError as error:
-        told.append([name, read_only, str(error), error.hint])
-print(json.dumps(told))
+        results.append([name, read_only, str(error), error.hint])
+print(json.dumps(results))
 """
 
 
@@ -401,10 +401,10 @@ try:
     for done in range(500):
         store.commit(ended(job, done, b"x" * 20_000))
 except StoreError as error:
-    told = [str(error), error.hint]
+    results = [str(error), error.hint]
 {after}
 states = [each.status for each in store.results(job, -1, 999)]
-print(json.dumps([done, told, states, store.jobs()[0].counts["succeeded"]]))
+print(json.dumps([done, results, states, store.jobs()[0].counts["succeeded"]]))
 store.close()
 """
 
@@ -702,7 +702,7 @@ with Store(SqliteFile(Path(sys.argv[1]), read_only=True)) as store:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize("how", ["nobody writes", "a writer is live", "a writer was killed"])
+@pytest.mark.parametrize("how", ["no writer", "a writer is live", "a writer was killed"])
 def test_a_reader_needs_no_right_to_write(how: str) -> None:
     with TemporaryDirectory() as name:
         Path(name).chmod(0o755)
@@ -712,7 +712,7 @@ def test_a_reader_needs_no_right_to_write(how: str) -> None:
         store.close()
         store = Store(SqliteFile(path))
         store.commit(ended(fill(store), 0))
-        if how == "nobody writes":
+        if how == "no writer":
             store.close()
         elif how == "a writer was killed":
             copy = Path(name) / "copy.db"

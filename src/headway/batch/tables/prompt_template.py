@@ -27,18 +27,18 @@ class Template:
         #: Texts and names alternate; a text comes first and last.
         self._texts: list[str] = []
         self.names: list[str] = []
-        held = ""
+        literal = ""
         end = 0
         for token in _TOKENS.finditer(text):
-            held += self._literal(text[end : token.start()])
+            literal += self._literal(text[end : token.start()])
             end = token.end()
             if token[1] is None:
-                held += "{{"
+                literal += "{{"
             else:
-                self._texts.append(held)
+                self._texts.append(literal)
                 self.names.append(self._name(token[1]))
-                held = ""
-        self._texts.append(held + self._literal(text[end:]))
+                literal = ""
+        self._texts.append(literal + self._literal(text[end:]))
 
     def _literal(self, text: str) -> str:
         if "{{" in text:
