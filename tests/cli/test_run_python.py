@@ -374,7 +374,7 @@ def work(unit):
     {act}
 """
 ALLOCATIONS = {
-    "Python": ("hoard = bytearray(6_000_000_000)", "out of memory: MemoryError; it had "),
+    "Python": ("hoard = bytearray(6_000_000_000)", "out of memory: MemoryError; its memory peaked at "),
     "C": (
         "libc = ctypes.CDLL(None); libc.malloc.restype = ctypes.c_void_p; "
         "libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t); "
