@@ -19,9 +19,9 @@ import msgspec
 from bench.processes import HEADWAY, run
 from headway.core.model import LaneLimits, LaneSpec
 from headway.fake.process import fake_process
+from headway.forecast.answer_model import model_of
 from headway.forecast.figures import ForecastRoute, LaneKnowledge, RunOptions
-from headway.forecast.forecast import forecast
-from headway.forecast.habits import habits_of
+from headway.forecast.lane_forecasts import forecast
 from headway.forecast.survey import KEPT, Load, Sampled
 from headway.stores.records import UsageSample
 
@@ -242,7 +242,7 @@ def sampling(units: int, tried: int, depth_s: float | None = None) -> Sampling:
         for length in [rng.randrange(20, 120)]
     ]
     load = Load("A", "model", units, sum(row.chars for row in rows), MAX_TOKENS * units, 0, rows)
-    course = ForecastRoute("lane", None, habits_of(lessons))
+    course = ForecastRoute("lane", None, model_of(lessons))
     limits = LaneLimits(rpm=6000, tpm=3000 * (_IN + MAX_TOKENS), burst_s=depth_s)
     known = LaneKnowledge(LaneSpec("lane", limits), "A/model", "openai")
 

@@ -10,16 +10,16 @@ from headway.core.lanes.lane_memory import FoundRecord, LaneRecord, MeterRecord
 from headway.core.lanes.rate_finder import LEARNED
 from headway.core.model import Costs, Dimension, LaneLimits, LaneSpec, Price
 from headway.core.scheduler import Scheduler
-from headway.forecast.account import account_of
+from headway.forecast.answer_model import ASSUMED, AnswerModel, model_of
+from headway.forecast.assumed_provider import assumed_provider
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
-from headway.forecast.forecast import forecast
-from headway.forecast.habits import ASSUMED, Habits, habits_of
+from headway.forecast.lane_forecasts import forecast
 from headway.forecast.survey import Load, Sampled
 from headway.forecast.trial import _scheduler, choose
 from headway.stores.records import UsageSample
 
 #: Every request: 100 tokens in, 50 out, half a second.
-SEEN = habits_of([UsageSample(400, 0, 100, 50, 0, 0.5)] * 100)
+SEEN = model_of([UsageSample(400, 0, 100, 50, 0, 0.5)] * 100)
 UTC = 1_000_000.0
 
 
@@ -42,10 +42,10 @@ def record(*meters: MeterRecord, **more: Any) -> LaneRecord:
 
 
 def told(
-    lane: LaneKnowledge, n: int, way: RunOptions | None = None, habits: Habits = SEEN, **row: Any
+    lane: LaneKnowledge, n: int, way: RunOptions | None = None, model: AnswerModel = SEEN, **row: Any
 ) -> Forecast:
-    course = ForecastRoute(lane.spec.key, Price(2.0, 10.0), habits)
-    return forecast([load(n, **row)], [course], {lane.spec.key: lane}, way or RunOptions(), utc=UTC)
+    route = ForecastRoute(lane.spec.key, Price(2.0, 10.0), model)
+    return forecast([load(n, **row)], [route], {lane.spec.key: lane}, way or RunOptions(), utc=UTC)
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------
@@ -80,16 +80,16 @@ def test_one_at_a_time_with_a_delay() -> None:
 
 def test_a_cap_over_all_lanes() -> None:
     lanes = {key: known(key, rpm=60_000, burst_s=60.0) for key in ("a", "b")}
-    courses = [ForecastRoute(key, None, SEEN) for key in lanes]
-    found = forecast([load(100), load(100)], courses, lanes, RunOptions(concurrency=2), utc=UTC)
+    routes = [ForecastRoute(key, None, SEEN) for key in lanes]
+    found = forecast([load(100), load(100)], routes, lanes, RunOptions(concurrency=2), utc=UTC)
     assert found.time_s.estimate == pytest.approx(200 * 0.5 / 2, rel=0.05)
     assert [lane.binding for lane in found.lanes] == ["--concurrency", "--concurrency"]
 
 
 def test_lanes_do_not_delay_each_other() -> None:
     lanes = {"a": known("a", rpm=60, burst_s=1.0), "b": known("b", rpm=6000, burst_s=1.0)}
-    courses = [ForecastRoute("a", None, SEEN), ForecastRoute("b", None, SEEN)]
-    found = forecast([load(60), load(300)], courses, lanes, RunOptions(), utc=UTC)
+    routes = [ForecastRoute("a", None, SEEN), ForecastRoute("b", None, SEEN)]
+    found = forecast([load(60), load(300)], routes, lanes, RunOptions(), utc=UTC)
     slow, quick = found.lanes
     assert slow.time_s.estimate == pytest.approx(59.5, rel=0.05)
     assert quick.time_s.estimate < 6.0
@@ -142,7 +142,7 @@ def test_a_days_quota_is_there_to_be_used() -> None:
 
 
 def test_nothing_is_known_and_it_says_so() -> None:
-    found = told(known(), 320, habits=ASSUMED)
+    found = told(known(), 320, model=ASSUMED)
     [lane] = found.lanes
     assert lane.binding == "32 in flight"
     assert lane.time_s.low < lane.time_s.estimate / 4 < lane.time_s.high / 16
@@ -197,8 +197,8 @@ def test_long_requests_are_priced_one_by_one() -> None:
 
 def test_two_models_of_a_pool_share_its_limit() -> None:
     lane = known(rpm=600, burst_s=1.0)
-    courses = [ForecastRoute("lane", Price(1.0, 0.0), SEEN), ForecastRoute("lane", Price(3.0, 0.0), SEEN)]
-    found = forecast([load(100), load(100, "n")], courses, {"lane": lane}, RunOptions(), utc=UTC)
+    routes = [ForecastRoute("lane", Price(1.0, 0.0), SEEN), ForecastRoute("lane", Price(3.0, 0.0), SEEN)]
+    found = forecast([load(100), load(100, "n")], routes, {"lane": lane}, RunOptions(), utc=UTC)
     [one] = found.lanes
     assert one.requests == 200
     assert one.time_s.estimate == pytest.approx(19.5, rel=0.05)
@@ -211,9 +211,9 @@ def test_two_models_of_a_pool_share_its_limit() -> None:
 
 @pytest.mark.parametrize("limits", [{"rpm": 3000}, {"rpm": 3000, "burst_s": 60.0}, {"max_concurrency": 20}])
 def test_a_sample_comes_to_the_same_as_the_whole(limits: dict[str, Any]) -> None:
-    lane, course = known(**limits), ForecastRoute("lane", None, SEEN)
+    lane, route = known(**limits), ForecastRoute("lane", None, SEEN)
     whole, part = (
-        forecast([load(9_000)], [course], {"lane": lane}, RunOptions(), utc=UTC, most=most)
+        forecast([load(9_000)], [route], {"lane": lane}, RunOptions(), utc=UTC, most=most)
         for most in (9_000, 1_500)
     )
     assert (whole.simulated, part.simulated) == (9_000, 1_500)
@@ -222,10 +222,10 @@ def test_a_sample_comes_to_the_same_as_the_whole(limits: dict[str, Any]) -> None
 
 
 def test_lanes_that_share_something_are_thinned_alike() -> None:
-    courses = [ForecastRoute("a", None, SEEN), ForecastRoute("b", None, SEEN)]
+    routes = [ForecastRoute("a", None, SEEN), ForecastRoute("b", None, SEEN)]
     loads = [load(1000), load(100)]
-    assert [len(rows) for rows in choose(loads, courses, 200, together=False)] == [200, 100]
-    assert [len(rows) for rows in choose(loads, courses, 200, together=True)] == [200, 20]
+    assert [len(rows) for rows in choose(loads, routes, 200, together=False)] == [200, 100]
+    assert [len(rows) for rows in choose(loads, routes, 200, together=True)] == [200, 20]
 
 
 # -- the account -------------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_the_virtual_account_has_just_what_is_known() -> None:
         rpm=600,
         burst_s=3.0,
     )
-    provider, buckets = account_of(scheduler(lane).lanes["lane"], lane, "estimate", 0.0)
+    provider, buckets = assumed_provider(scheduler(lane).lanes["lane"], lane, "estimate", 0.0)
     assert (provider.headers, provider.counting, provider.max_concurrency) == ("openai", "reserved", 0)
     requests, tokens = buckets[Dimension.REQUESTS], buckets[Dimension.TOKENS]
     assert (requests.rate, requests.capacity, requests.level) == (10.0, 30.0, 30.0)
@@ -251,7 +251,7 @@ def test_the_virtual_account_has_just_what_is_known() -> None:
 
 def test_an_account_that_reports_nothing_sends_no_headers() -> None:
     lane = known(rpm=600)
-    provider, _ = account_of(scheduler(lane).lanes["lane"], lane, "estimate", 0.0)
+    provider, _ = assumed_provider(scheduler(lane).lanes["lane"], lane, "estimate", 0.0)
     assert provider.headers == "none"
 
 
@@ -269,11 +269,11 @@ def test_a_limit_that_was_met_and_not_measured_makes_a_cautious_time() -> None:
 
 def test_a_total_without_some_prices_is_the_least_and_names_them() -> None:
     lanes = {"a": known("a", rpm=6000), "b": known("b", rpm=6000)}
-    courses = [
+    routes = [
         ForecastRoute("a", Price(2.0, 10.0), SEEN, "alpha/a"),
         ForecastRoute("b", None, SEEN, "alpha/b"),
     ]
-    found = forecast([load(10), load(10)], courses, lanes, RunOptions(), utc=UTC)
+    found = forecast([load(10), load(10)], routes, lanes, RunOptions(), utc=UTC)
     assert found.unpriced == ["alpha/b"]
     assert found.cost_usd == found.lanes[0].cost_usd
     [note] = [note for note in found.notes if "price" in note]

@@ -1,4 +1,4 @@
-"""The records of a forecast: plain figures, each with the range that it is expected in."""
+"""The records of a forecast: figures with ranges."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import msgspec
 
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import Costs, LaneSpec, Price
-from headway.forecast.habits import Habits
+from headway.forecast.answer_model import AnswerModel
 
 
 class Range(msgspec.Struct, frozen=True):
-    """What is likely, and what it should stay between."""
+    """An estimate and its range."""
 
     estimate: float
     low: float
@@ -18,7 +18,7 @@ class Range(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, estimate: float, *others: float) -> Range:
-        """Around an estimate."""
+        """The range of an estimate and other values."""
         return cls(estimate, min(estimate, *others), max(estimate, *others))
 
     def __add__(self, other: Range) -> Range:
@@ -26,7 +26,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class LaneForecast(msgspec.Struct, frozen=True):
-    """What one lane will take. `binding` is the limit that the time comes from; `learned_from` how many answers taught."""
+    """The forecast of one lane. `binding` is the limit that determines the time; `learned_from` is how many answers it was learned from."""
 
     name: str
     requests: int
@@ -36,16 +36,16 @@ class LaneForecast(msgspec.Struct, frozen=True):
     cost_usd: Range | None
     time_s: Range
     binding: str
-    #: 429s to be met on the way.
+    #: The expected number of 429s.
     refused: int
     learned_from: int
-    #: What `max_tokens` allows in all, and how many requests have none.
+    #: The sum of `max_tokens`, and how many requests have none.
     max_output_tokens: int
     open_ended: int
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """What a job will take. `simulated` is how many of its requests were tried out one by one."""
+    """The forecast of a job. `simulated` is how many of its requests were simulated."""
 
     lanes: list[LaneForecast]
     requests: int
@@ -55,28 +55,28 @@ class Forecast(msgspec.Struct, frozen=True):
     time_s: Range
     simulated: int
     notes: list[str]
-    #: Models whose price is not known: `cost_usd` is without them.
+    #: Models without a known price: `cost_usd` does not include them.
     unpriced: list[str] = []
 
 
 class ForecastRoute(msgspec.Struct, frozen=True):
-    """A route of the job: whom its rows go to, in which lane, at what price, and what answers there are like."""
+    """A route of the job: its lane, its price, and the model of its answers."""
 
     lane: str
     price: Price | None
-    habits: Habits
+    answer_model: AnswerModel
     #: Provider and model, as an input names them.
     name: str = ""
 
     @property
     def price_table(self) -> str:
-        """Where in headway.toml its price would stand."""
+        """The table of headway.toml for its price."""
         provider, _, model = self.name.partition("/")
         return f'[providers.{provider}.models."{model}".prices]'
 
 
 class LaneKnowledge(msgspec.Struct, frozen=True):
-    """What is known of a lane before it runs: its settings, its record, and what was started lately `(seconds ago, costs)`."""
+    """What is known of a lane before the run: its settings, its record, and its recent starts `(seconds ago, costs)`."""
 
     spec: LaneSpec
     name: str
@@ -86,7 +86,7 @@ class LaneKnowledge(msgspec.Struct, frozen=True):
 
 
 class RunOptions(msgspec.Struct, frozen=True):
-    """How the run would go about it: flags and settings that matter for the time."""
+    """The flags and settings of the run that influence its time."""
 
     concurrency: int = 0
     serial: bool = False

@@ -1,6 +1,6 @@
-"""What a file would ask of each route: every row is looked at, a sample is kept, nothing is sent or written.
+"""Counts the requests of a file for each route. Every row is read, a sample is kept, nothing is sent or written.
 
-Memory does not grow with the file: of each route a fair sample of rows is kept, and of every id eight bytes.
+Memory hardly grows with the file: a random sample of rows is kept for each route, and eight bytes for each id.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from headway.errors import DuplicateId
 from headway.jobs.base import IngestOptions, JobSource, RouteCheck
 from headway.stores.records import Edge, Family, NewUnit, StoredRoute
 
-#: Rows that are kept of a route: what of a longer file is looked at closely (docs/decisions/0014).
+#: The sample of a route (docs/decisions/0014).
 KEPT: Final = 20_000
-#: Ids are told apart by their hashes, in so many heaps: a heap of a million rows' is small.
-_HEAPS: Final = 64
+#: Duplicate ids are found by their hashes, in so many groups, so that each group of a million rows is small.
+_GROUPS: Final = 64
 
 #: (provider, model)
 To = tuple[str, str]
 
 
 class Sampled(msgspec.Struct, frozen=True, gc=False):
-    """A row of the sample: its place in the file, and what it is to a scheduler."""
+    """A row of the sample: its index, and what the scheduler needs to know of it."""
 
     index: int
     chars: int
@@ -37,7 +37,7 @@ class Sampled(msgspec.Struct, frozen=True, gc=False):
 
 
 class Load(msgspec.Struct):
-    """What one route would get of one family. `open_ended` are requests that nothing limits the answer of."""
+    """The requests of one family for one route. `open_ended` counts those whose answers have no limit."""
 
     provider: str
     model: str
@@ -46,12 +46,12 @@ class Load(msgspec.Struct):
     max_output_tokens: int = 0
     open_ended: int = 0
     sample: list[Sampled] = []
-    #: What its rows ask; None where they are too mixed to tell.
+    #: The family of its rows; None if they are too mixed.
     family: Family | None = None
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """What a file holds; `loads` are of the rows that there are left to send."""
+    """The content of a file; `loads` has the rows that are still to be sent."""
 
     rows: int
     bad_rows: int
@@ -70,8 +70,8 @@ def survey(
     done: Mapping[To, int] | None = None,
     kept: int = KEPT,
 ) -> Survey:
-    """Look at every row as `ingest` does, with the same errors. `done` says how many of a route's rows, the first of
-    them, need not be sent any more.
+    """Read every row as `ingest` does, with the same errors. `done` says how many of the first rows of a route need not be sent
+    again.
     """
     tally = _Tally(source, config, done or {}, kept)
     bad = source.ingest(tally, config, 0, options=options, check=check)
@@ -82,7 +82,7 @@ def survey(
 
 
 class _Tally:
-    """Takes units as a store does, and only counts them."""
+    """Takes units as a store does, but only counts them."""
 
     def __init__(self, source: JobSource, config: Config, done: Mapping[To, int], kept: int) -> None:
         self._source, self._config, self._kept = source, config, kept
@@ -92,9 +92,9 @@ class _Tally:
         self._routes: list[StoredRoute] = []
         self._by_family: dict[tuple[int, int], Load] = {}
         self._skip: list[int] = []
-        self._ids = [array("q") for _ in range(_HEAPS)]
+        self._ids = [array("q") for _ in range(_GROUPS)]
         self._random = Random(0).random
-        #: By row, for those that wait for others: how many answers there must be one after the other until it has its own.
+        #: For each row that waits for others: the length of the chain of answers up to its own.
         self.depths: dict[int, int] = {}
 
     def add_route(self, job: int, route: StoredRoute) -> int:
@@ -116,10 +116,10 @@ class _Tally:
         return load
 
     def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None:
-        heaps = self._ids
+        groups = self._ids
         for index, unit in enumerate(units, first):
             known = hash(unit.custom_id)
-            heaps[known % _HEAPS].append(known)
+            groups[known % _GROUPS].append(known)
             if unit.after:
                 self.depths[index] = 1 + max(self.depths.get(_index_of(edge), 1) for edge in unit.after)
             if self._skip[unit.route]:
@@ -139,8 +139,10 @@ class _Tally:
         self.total = first + len(units)
 
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
-        """All rows have been seen: none may have another's id."""
-        suspects = {known for heap in self._ids if len(set(heap)) < len(heap) for known in _repeated(heap)}
+        """All rows have been read: no two may have the same id."""
+        suspects = {
+            known for group in self._ids if len(set(group)) < len(group) for known in _repeated(group)
+        }
         seen: set[str] = set()
         for custom_id in self._source.ids(self._config) if suspects else ():
             if hash(custom_id) in suspects:
@@ -150,13 +152,13 @@ class _Tally:
 
 
 def _index_of(edge: Edge) -> int:
-    assert isinstance(edge.before, int)  # An input names the rows before by their index.
+    assert isinstance(edge.before, int)  # An input names earlier rows by index.
     return edge.before
 
 
-def _repeated(heap: array[int]) -> Iterator[int]:
+def _repeated(group: array[int]) -> Iterator[int]:
     seen: set[int] = set()
-    for known in heap:
+    for known in group:
         if known in seen:
             yield known
         seen.add(known)

@@ -1,7 +1,7 @@
-"""One run of the real scheduler in virtual time over a sample of the rows, against providers made of what is known.
+"""One run of the real scheduler in virtual time over a sample of the rows, against assumed providers.
 
-A file that is too long is tried in part: what its lanes reach in the second half of the sample, when buckets are
-drained and probes are over, is the pace of the rest, and no lane is faster than its limits allow in all.
+Of a long file only a sample runs. The pace of the second half of the sample, when buckets are drained and their depth is
+found, is the pace of the rest, and no lane is faster than its limits allow in total.
 """
 
 from __future__ import annotations
@@ -19,23 +19,29 @@ from headway.core.scheduler import Scheduler
 from headway.core.unit_source import FedScheduler, ListSource
 from headway.engine.run_spec import UnitRoute
 from headway.engine.units.unit_cursors import unit_of
-from headway.forecast.account import WINDOWS, account_of, blind, furnish, glimpsed
+from headway.forecast.answer_model import DrawnUsage
+from headway.forecast.assumed_provider import (
+    WINDOWS,
+    assumed_provider,
+    has_no_known_limit,
+    met_rate,
+    set_buckets,
+)
 from headway.forecast.figures import ForecastRoute, LaneKnowledge, RunOptions
-from headway.forecast.habits import DrawnUsage
 from headway.forecast.survey import Load, Sampled
 from headway.sim.scenario import LaneWork, Scenario, SimLane
 from headway.sim.workload import Truth, Workload
 from headway.sim.world import LaneLog, World
 from headway.stores.records import PendingUnit
 
-#: A trial that takes longer than a year does not end.
+#: A trial ends after a year of virtual time.
 LONGEST_S: Final = 365 * 86_400.0
-#: On its way to the provider and back; what earlier answers took has it in it.
+#: The way to the provider, and the way back; the durations of earlier answers include it.
 NETWORK_S: Final = 0.0005
 
 
 class TrialUnit(msgspec.Struct, frozen=True, gc=False):
-    """A row of the sample, the load that it is of, and what it takes in this trial."""
+    """A row of the sample, its load, and its usage in this trial."""
 
     row: Sampled
     load: int
@@ -43,7 +49,7 @@ class TrialUnit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """What came of a trial: the scheduler as it was before it began, and every lane's log."""
+    """The result of a trial: the scheduler before it began, and the log of each lane."""
 
     fresh: Scheduler
     tried: list[TrialUnit]
@@ -51,21 +57,21 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def choose(
-    loads: Sequence[Load], courses: Sequence[ForecastRoute], most: int, *, together: bool
+    loads: Sequence[Load], routes: Sequence[ForecastRoute], most: int, *, together: bool
 ) -> list[list[Sampled]]:
-    """The rows to try of each load: at the most so many of a lane, of each of its loads the same share.
+    """The rows of each load that run: at most `most` of a lane, and the same share of each of its loads.
 
-    Where lanes share anything (`together`) the share is the same for all of them.
+    If lanes share a limit (`together`), the share is the same for all lanes.
     """
     totals: dict[str, int] = {}
-    for load, course in zip(loads, courses, strict=True):
-        totals[course.lane] = totals.get(course.lane, 0) + load.requests
+    for load, route in zip(loads, routes, strict=True):
+        totals[route.lane] = totals.get(route.lane, 0) + load.requests
     shares = {lane: min(1.0, most / total) for lane, total in totals.items()}
     if together:
         shares = dict.fromkeys(shares, min(shares.values()))
     chosen = []
-    for load, course in zip(loads, courses, strict=True):
-        wanted = min(len(load.sample), max(1, round(load.requests * shares[course.lane])))
+    for load, route in zip(loads, routes, strict=True):
+        wanted = min(len(load.sample), max(1, round(load.requests * shares[route.lane])))
         rows = load.sample
         if wanted < len(rows):
             rows = sorted(Random(wanted).sample(rows, wanted), key=lambda row: row.index)
@@ -75,37 +81,37 @@ def choose(
 
 def try_out(
     chosen: Sequence[list[Sampled]],
-    courses: Sequence[ForecastRoute],
+    routes: Sequence[ForecastRoute],
     lanes: dict[str, LaneKnowledge],
-    way: RunOptions,
-    mind: str,
+    options: RunOptions,
+    variant: str,
     utc: float,
 ) -> Trial:
     """Run the sample once."""
-    tried = _drawn(chosen, courses, mind)
-    units = [_unit(place, one, courses) for place, one in enumerate(tried)]
+    tried = _drawn(chosen, routes, variant)
+    units = [_unit(place, one, routes) for place, one in enumerate(tried)]
     truths = [_truth(one) for one in tried]
-    source = ListSource([] if way.serial else [unit for unit, one in zip(units, tried, strict=True) if not one.row.serial],
-                        serial=[unit for unit, one in zip(units, tried, strict=True) if way.serial or one.row.serial])  # fmt: skip
-    scheduler = _scheduler(lanes, way, mind, utc)
-    fresh = _scheduler(lanes, way, mind, utc)
-    accounts = {key: account_of(lane, lanes[key], mind, 0.0) for key, lane in fresh.lanes.items()}
+    source = ListSource([] if options.serial else [unit for unit, one in zip(units, tried, strict=True) if not one.row.serial],
+                        serial=[unit for unit, one in zip(units, tried, strict=True) if options.serial or one.row.serial])  # fmt: skip
+    scheduler = _scheduler(lanes, options, variant, utc)
+    fresh = _scheduler(lanes, options, variant, utc)
+    accounts = {key: assumed_provider(lane, lanes[key], variant, 0.0) for key, lane in fresh.lanes.items()}
     scenario = Scenario({key: SimLane(LaneWork(1), provider) for key, (provider, _) in accounts.items()})
     world = World(scenario, Workload(units, truths), seed=1)
     for key, (_, buckets) in accounts.items():
-        furnish(world.providers[key], buckets)
+        set_buckets(world.providers[key], buckets)
     world.run(FedScheduler(scheduler, source), LONGEST_S)
     return Trial(fresh, tried, world.logs)
 
 
-def _drawn(chosen: Sequence[list[Sampled]], courses: Sequence[ForecastRoute], mind: str) -> list[TrialUnit]:
-    """The sample in the order of the file, each row with what it takes; of one mind it is always the same."""
+def _drawn(chosen: Sequence[list[Sampled]], routes: Sequence[ForecastRoute], variant: str) -> list[TrialUnit]:
+    """The sample in the order of the file, each row with its usage. The same for each trial of a variant."""
     tried = []
-    for load, (rows, course) in enumerate(zip(chosen, courses, strict=True)):
+    for load, (rows, route) in enumerate(zip(chosen, routes, strict=True)):
         chance = evenly(len(rows), load)
-        factors = course.habits.minds[mind]
+        factors = route.answer_model.variants[variant]
         tried += [
-            TrialUnit(row, load, course.habits.draw(row.chars, row.max_tokens, factors, chance))
+            TrialUnit(row, load, route.answer_model.draw(row.chars, row.max_tokens, factors, chance))
             for row in rows
         ]
     tried.sort(key=lambda one: one.row.index)
@@ -113,9 +119,9 @@ def _drawn(chosen: Sequence[list[Sampled]], courses: Sequence[ForecastRoute], mi
 
 
 def evenly(n: int, seed: int) -> Callable[[], float]:
-    """What chance gives `n` rows that draw twice each: every part of the range as often as any other, in an order by chance.
+    """Random numbers for `n` rows that draw twice each: evenly spaced over 0 to 1, in random order.
 
-    So the sum over all rows is the one that is to be expected, and not one that happens to be drawn.
+    So the sum over all rows is the expected one, without the noise of the draw.
     """
     shuffle = Random(seed).sample
     parts = [(place + 0.5) / n for place in range(n)]
@@ -123,11 +129,11 @@ def evenly(n: int, seed: int) -> Callable[[], float]:
     return chain.from_iterable(draws).__next__
 
 
-def _unit(place: int, one: TrialUnit, courses: Sequence[ForecastRoute]) -> Unit:
-    """As the engine's source makes it. Its family is nobody's: a new job's routes have new numbers."""
+def _unit(place: int, one: TrialUnit, routes: Sequence[ForecastRoute]) -> Unit:
+    """A unit as the engine's source makes it. Its family is new, as in a new job."""
     row = one.row
     pending = PendingUnit(place, row.chars, row.max_tokens, row.priority, -1 - one.load)
-    return unit_of(pending, UnitRoute(courses[one.load].lane))
+    return unit_of(pending, UnitRoute(routes[one.load].lane))
 
 
 def _truth(one: TrialUnit) -> Truth:
@@ -138,9 +144,9 @@ def _truth(one: TrialUnit) -> Truth:
     return Truth(usage, float(most), NETWORK_S, NETWORK_S, service_s, service_s)
 
 
-def _scheduler(lanes: dict[str, LaneKnowledge], way: RunOptions, mind: str, utc: float) -> Scheduler:
-    """The scheduler as the engine would have it at this moment."""
-    settings = Settings(concurrency=way.concurrency, delay_s=way.delay_s)
+def _scheduler(lanes: dict[str, LaneKnowledge], options: RunOptions, variant: str, utc: float) -> Scheduler:
+    """The scheduler as the engine would restore it now."""
+    settings = Settings(concurrency=options.concurrency, delay_s=options.delay_s)
     scheduler = Scheduler([known.spec for known in lanes.values()], settings, 0.0)
     for key, known in lanes.items():
         lane = scheduler.lanes[key]
@@ -149,6 +155,10 @@ def _scheduler(lanes: dict[str, LaneKnowledge], way: RunOptions, mind: str, utc:
             recorded_at = min(0.0, known.record.recorded_utc - utc)
             import_lane(lane, known.record, 0.0, max(utc, known.record.recorded_utc))
         rebuild_levels(lane, [(-ago_s, costs) for ago_s, costs in known.starts], recorded_at)
-        if glimpsed(lane, known, mind) is None and blind(lane) and (known.record is None or mind == "high"):
-            lane.configure(LaneLimits(max_concurrency=WINDOWS[mind]), 0.0)
+        if (
+            met_rate(lane, known, variant) is None
+            and has_no_known_limit(lane)
+            and (known.record is None or variant == "high")
+        ):
+            lane.configure(LaneLimits(max_concurrency=WINDOWS[variant]), 0.0)
     return scheduler

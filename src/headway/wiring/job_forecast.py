@@ -13,9 +13,9 @@ from headway.core.lanes.estimate import ENOUGH
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import DAY_S, MINUTE_S, Dimension, LaneLimits
 from headway.errors import ConfigError
+from headway.forecast.answer_model import AnswerModel, model_of, model_of_new_prompts, model_of_other_rows
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
-from headway.forecast.forecast import forecast
-from headway.forecast.habits import Habits, habits_of, habits_of_new, habits_of_other_rows
+from headway.forecast.lane_forecasts import forecast
 from headway.forecast.survey import Load, Survey, To, survey
 from headway.jobs.base import IngestOptions, JobSource
 from headway.jobs.find_or_add import find, siblings_of
@@ -184,23 +184,23 @@ class _Lanes:
             provider = self._config.providers[load.provider]
             known = self._known(provider, load.model)
             lanes.setdefault(known.spec.key, known)
-            habits = self._habits(load, same)
+            model = self._model(load, same)
             price = prices[load.provider, load.model]
-            courses.append(ForecastRoute(known.spec.key, price, habits, f"{load.provider}/{load.model}"))
+            courses.append(ForecastRoute(known.spec.key, price, model, f"{load.provider}/{load.model}"))
         return forecast(loads, courses, lanes, way, utc=self._utc)
 
-    def _habits(self, load: Load, same: list[int]) -> Habits:
-        """Habits of answers to similar requests; without any, what is known about the model."""
+    def _model(self, load: Load, same: list[int]) -> AnswerModel:
+        """AnswerModel of answers to similar requests; without any, what is known about the model."""
         to = (load.provider, load.model)
         if to not in self._teachings:
             self._teachings[to] = UsageHistory(self._store, *to)
         own = self._teachings[to].like(load.family, same)
         if len(own) >= ENOUGH:
-            return habits_of(_thinned(own), load.requests, _limit(load))
+            return model_of(_thinned(own), load.requests, _limit(load))
         begun = self._teachings[to].of_same_rows(load.family, same)
         if len(begun) >= ENOUGH:
-            return habits_of_other_rows(_thinned(begun), load.requests)
-        return habits_of_new(_thinned(self._teachings[to].all()))
+            return model_of_other_rows(_thinned(begun), load.requests)
+        return model_of_new_prompts(_thinned(self._teachings[to].all()))
 
     def _known(self, provider: ProviderConfig, model: str) -> LaneKnowledge:
         key = self._keys.of(provider.name)

@@ -9,7 +9,7 @@ from headway.config import Config
 from headway.core.lanes.estimate import ENOUGH, INPUT_MARGIN
 from headway.core.model import Price
 from headway.engine.units.unit_cursors import at_the_most
-from headway.forecast.habits import Habits, habits_of, habits_of_new
+from headway.forecast.answer_model import AnswerModel, model_of, model_of_new_prompts
 from headway.stores.records import Job, PendingUnit
 from headway.stores.store import Store
 from headway.wiring.budget_reserves import open_output
@@ -39,17 +39,17 @@ def sufficient_cap_usd(config: Config, store: Store, job: Job) -> float:
         if price is None:
             rest_usd += mean_usd
             continue
-        habits, open_tokens, seen_input = learned.of(unit)
+        model, open_tokens, seen_input = learned.of(unit)
         most_usd = at_the_most(price, unit, open_tokens)
         seen_usd = price.most(seen_input, 0.0)
-        rest_usd += max(seen_usd, min(most_usd, _likely_usd(price, habits, unit)))
+        rest_usd += max(seen_usd, min(most_usd, _likely_usd(price, model, unit)))
         largest_usd = max(largest_usd, most_usd + INPUT_MARGIN * seen_usd)
     share = (job.total - job.good) / seen if seen else 1.0  # Failed units run again, too.
     return job.cost_usd + job.unsure_usd + MARGIN * rest_usd * share + largest_usd
 
 
 class _Learned:
-    """For each family of a job: the habits of its answers, what is set aside for an answer without max_tokens, and the average
+    """For each family of a job: the model of its answers, what is set aside for an answer without max_tokens, and the average
     input if that is more than the text."""
 
     def __init__(self, store: Store, job: Job) -> None:
@@ -57,19 +57,19 @@ class _Learned:
         self._teachings = {
             route.id: UsageHistory(store, route.provider, route.model) for route in store.routes(job.id)
         }
-        self._known: dict[tuple[int, int], tuple[Habits, float, float]] = {}
+        self._known: dict[tuple[int, int], tuple[AnswerModel, float, float]] = {}
 
-    def of(self, unit: PendingUnit) -> tuple[Habits, float, float]:
+    def of(self, unit: PendingUnit) -> tuple[AnswerModel, float, float]:
         place = (unit.route, unit.family)
         if place not in self._known:
             teachings = self._teachings[unit.route]
             family = teachings.of_job(self._job).get(place)
             own = teachings.like(family, [self._job])
-            habits = habits_of(own) if len(own) >= ENOUGH else habits_of_new(teachings.all())
+            model = model_of(own) if len(own) >= ENOUGH else model_of_new_prompts(teachings.all())
             seen_input = 0.0
             if own and family is not None and family.open_input:
                 seen_input = sum(one.input_tokens for one in own) / len(own)
-            self._known[place] = (habits, open_output(own), seen_input)
+            self._known[place] = (model, open_output(own), seen_input)
         return self._known[place]
 
 
@@ -79,10 +79,10 @@ def _prices(config: Config, store: Store, job: Job) -> dict[int, Price | None]:
     return {route.id: known[route.provider, route.model] for route in routes}
 
 
-def _likely_usd(price: Price, habits: Habits, unit: PendingUnit) -> float:
+def _likely_usd(price: Price, model: AnswerModel, unit: PendingUnit) -> float:
     """The cost of a unit if its answer is long."""
-    more_in, more_out, _ = habits.minds["high"]
-    return price.cost(habits.mean(unit.chars, unit.max_tokens, (more_in, more_out, 1.0)))
+    more_in, more_out, _ = model.variants["high"]
+    return price.cost(model.mean(unit.chars, unit.max_tokens, (more_in, more_out, 1.0)))
 
 
 def _rest(store: Store, job: Job) -> Iterator[PendingUnit]:

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from headway.forecast.habits import (
+from headway.forecast.answer_model import (
     ASSUMED,
-    Habits,
+    AnswerModel,
     Line,
-    habits_of,
-    habits_of_new,
-    habits_of_other_rows,
     line_through,
+    model_of,
+    model_of_new_prompts,
+    model_of_other_rows,
 )
 from headway.stores.records import UsageSample
 
@@ -59,14 +59,14 @@ def test_a_line_begins_above_nothing() -> None:
 
 
 def test_too_few_answers_teach_nothing() -> None:
-    assert habits_of(lessons(7)) is ASSUMED
-    assert habits_of(lessons(8)).answers == 8
+    assert model_of(lessons(7)) is ASSUMED
+    assert model_of(lessons(8)).answers == 8
 
 
 def test_what_was_seen_is_expected_again() -> None:
-    habits = habits_of(lessons(200))
-    assert habits.input_tokens(10, 10_000, LIKELY) == pytest.approx(2530, rel=0.01)
-    drawn = habits.draw(1600, 0, LIKELY, Random(1).random)
+    model = model_of(lessons(200))
+    assert model.input_tokens(10, 10_000, LIKELY) == pytest.approx(2530, rel=0.01)
+    drawn = model.draw(1600, 0, LIKELY, Random(1).random)
     assert drawn.output_tokens == pytest.approx(200, rel=0.02)
     assert drawn.took_s == pytest.approx(2.2, rel=0.02)
     assert drawn.cached_tokens == pytest.approx(drawn.input_tokens / 2.0, rel=0.02)
@@ -74,31 +74,32 @@ def test_what_was_seen_is_expected_again() -> None:
 
 def test_the_mean_of_many_draws_is_the_mean_that_was_seen() -> None:
     seen = [UsageSample(100, 0, 25, length, 0, 0.1 + chance) for length, chance in zip(range(1, 101), (0.1, 0.4, 0.9, 0.2) * 25, strict=True)]  # fmt: skip
-    habits, chance = habits_of(seen), Random(3).random
-    drawn = [habits.draw(100, 0, LIKELY, chance) for _ in range(4000)]
+    model, chance = model_of(seen), Random(3).random
+    drawn = [model.draw(100, 0, LIKELY, chance) for _ in range(4000)]
     assert sum(one.output_tokens for one in drawn) / 4000 == pytest.approx(50.5, rel=0.03)
     assert sum(one.took_s for one in drawn) / 4000 == pytest.approx(0.5, rel=0.03)
 
 
 def test_no_answer_is_longer_than_it_may_be() -> None:
-    habits = habits_of(lessons(50, output=100))
-    assert habits.draw(400, 30, LIKELY, Random(1).random).output_tokens == 30.0
-    assert habits.draw(400, -1, LIKELY, Random(1).random).output_tokens == 0.0, "an embedding has none"
+    model = model_of(lessons(50, output=100))
+    assert model.draw(400, 30, LIKELY, Random(1).random).output_tokens == 30.0
+    assert model.draw(400, -1, LIKELY, Random(1).random).output_tokens == 0.0, "an embedding has none"
 
 
 def test_doubt_shrinks_with_what_was_seen() -> None:
     def doubt(n: int) -> float:
         chance = Random(5)
-        return habits_of(
-            [UsageSample(100, 0, 25, chance.randrange(1, 200), 0, 1.0) for _ in range(n)]
-        ).doubts[1][1]
+        return model_of([UsageSample(100, 0, 25, chance.randrange(1, 200), 0, 1.0) for _ in range(n)]).doubts[
+            1
+        ][1]
 
     assert doubt(10) > doubt(100) > doubt(1000) > 1.02
 
 
 def test_what_nobody_saw_is_assumed_widely() -> None:
     low, likely, high = (
-        ASSUMED.draw(400, 100, ASSUMED.minds[mind], Random(1).random) for mind in ("low", "estimate", "high")
+        ASSUMED.draw(400, 100, ASSUMED.variants[mind], Random(1).random)
+        for mind in ("low", "estimate", "high")
     )
     assert (low.output_tokens, likely.output_tokens, high.output_tokens) == (1.0, 25.0, 100.0)
     assert (low.input_tokens, likely.input_tokens) == (80.0, 100.0)
@@ -107,16 +108,16 @@ def test_what_nobody_saw_is_assumed_widely() -> None:
 
 
 def test_habits_are_plain_records() -> None:
-    assert Habits(8, Line(0.0), Line(1.0), Line(1.0)).minds["low"] == (0.8, 1 / 1024, 0.35)
+    assert AnswerModel(8, Line(0.0), Line(1.0), Line(1.0)).variants["low"] == (0.8, 1 / 1024, 0.35)
 
 
 def test_another_prompt_tells_the_speed_of_a_model_and_not_the_length_of_answers() -> None:
     essays = [UsageSample(100, 0, 25, length, 0, 0.5 + 0.01 * length) for length in range(600, 1200)]
-    new = habits_of_new(essays)
+    new = model_of_new_prompts(essays)
     assert (new.answers, new.others) == (0, 600)
     assert new.input.at(400) == pytest.approx(25.0), "the tokens of a text, as far as they were seen"
     low, likely, high = (
-        new.draw(100, 0, new.minds[mind], lambda: 0.5) for mind in ("low", "estimate", "high")
+        new.draw(100, 0, new.variants[mind], lambda: 0.5) for mind in ("low", "estimate", "high")
     )
     assert low.output_tokens == 1.0
     assert likely.output_tokens == 256.0
@@ -125,22 +126,22 @@ def test_another_prompt_tells_the_speed_of_a_model_and_not_the_length_of_answers
 
 
 def test_answers_of_one_length_say_nothing_about_the_time_of_longer_ones() -> None:
-    new = habits_of_new([UsageSample(100, 0, 25, 1, 0, 0.3)] * 50)
+    new = model_of_new_prompts([UsageSample(100, 0, 25, 1, 0, 0.3)] * 50)
     assert new.draw(100, 0, LIKELY, lambda: 0.5).took_s > 2.0
-    assert habits_of_new([UsageSample(100, 0, 25, 1, 0, 0.3)] * 7) is ASSUMED
+    assert model_of_new_prompts([UsageSample(100, 0, 25, 1, 0, 0.3)] * 7) is ASSUMED
 
 
 def test_doubt_counts_the_chance_of_what_is_planned() -> None:
     seen = [UsageSample(100, 0, 25, length, 0, 1.0) for length in (1, 400) * 500]
-    doubts = [habits_of(seen, planned).doubts[1][1] for planned in (10, 1000, 0)]
+    doubts = [model_of(seen, planned).doubts[1][1] for planned in (10, 1000, 0)]
     assert doubts[0] > doubts[1] > doubts[2]
 
 
 def test_the_mean_is_no_draw() -> None:
     seen = [UsageSample(100, 0, 25, length, 0, 1.0) for length in (1, 1, 1, 1, 1, 1, 1, 1, 1, 991)]
-    assert habits_of(seen).mean(100, 0, LIKELY).output_tokens == pytest.approx(100.0)
-    assert habits_of(seen).mean(100, 50, LIKELY).output_tokens == 50.0
-    assert habits_of(seen).mean(100, -1, LIKELY).output_tokens == 0.0
+    assert model_of(seen).mean(100, 0, LIKELY).output_tokens == pytest.approx(100.0)
+    assert model_of(seen).mean(100, 50, LIKELY).output_tokens == 50.0
+    assert model_of(seen).mean(100, -1, LIKELY).output_tokens == 0.0
 
 
 # -- answers that were cut off ------------------------------------------------------------------------------------------
@@ -150,56 +151,56 @@ def limited(n: int, max_tokens: int, output: int) -> list[UsageSample]:
     return [UsageSample(80, max_tokens, 20, output, 0, 1.0) for _ in range(n)]
 
 
-def outputs(habits: Habits, max_tokens: int) -> tuple[float, float, float]:
-    minds = habits.minds
+def outputs(model: AnswerModel, max_tokens: int) -> tuple[float, float, float]:
+    variants = model.variants
     low, likely, high = (
-        habits.mean(80, max_tokens, minds[name]).output_tokens for name in ("low", "estimate", "high")
+        model.mean(80, max_tokens, variants[name]).output_tokens for name in ("low", "estimate", "high")
     )
     return low, likely, high
 
 
 def test_answers_that_were_cut_off_may_be_longer_where_they_have_more_room() -> None:
-    habits = habits_of(limited(150, 130, 130), 150, 250)
-    low, likely, high = outputs(habits, 250)
+    model = model_of(limited(150, 130, 130), 150, 250)
+    low, likely, high = outputs(model, 250)
     assert low <= 130.0 < likely < 250.0
     assert high == 250.0
-    assert habits.cut_off == 1.0
-    assert habits.minds["high"][2] >= 250 / 130, "and take longer"
+    assert model.cut_off == 1.0
+    assert model.variants["high"][2] >= 250 / 130, "and take longer"
 
 
 def test_some_that_were_cut_off_open_the_range_by_as_much() -> None:
-    habits = habits_of(limited(50, 130, 130) + limited(50, 130, 70), 100, 260)
-    low, likely, high = outputs(habits, 260)
+    model = model_of(limited(50, 130, 130) + limited(50, 130, 70), 100, 260)
+    low, likely, high = outputs(model, 260)
     assert 85.0 < low < 100.0, "what was seen"
     assert likely == pytest.approx(122.0, rel=0.05)
     assert 150.0 <= high <= 175.0
-    assert habits.cut_off == 0.5
+    assert model.cut_off == 0.5
 
 
 @pytest.mark.parametrize("limit", [130, 100, None])
 def test_no_more_room_is_no_longer_answer(limit: int | None) -> None:
-    habits = habits_of(limited(150, 130, 130), 150, limit)
-    assert habits.cut_off == 0.0
-    assert outputs(habits, 130)[2] <= 130.0
+    model = model_of(limited(150, 130, 130), 150, limit)
+    assert model.cut_off == 0.0
+    assert outputs(model, 130)[2] <= 130.0
 
 
 def test_without_any_limit_they_may_have_any_length() -> None:
-    assert outputs(habits_of(limited(50, 130, 130), 50, 0), 0)[2] >= 16 * 130
+    assert outputs(model_of(limited(50, 130, 130), 50, 0), 0)[2] >= 16 * 130
 
 
 def test_answers_with_as_much_room_tell_more_than_those_cut_off() -> None:
-    habits = habits_of(limited(50, 130, 130) + limited(20, 250, 180), 100, 250)
-    _, likely, high = outputs(habits, 250)
+    model = model_of(limited(50, 130, 130) + limited(20, 250, 180), 100, 250)
+    _, likely, high = outputs(model, 250)
     assert likely == pytest.approx(180.0)
     assert high < 200.0
-    assert (habits.cut_off, habits.answers) == (0.0, 20)
+    assert (model.cut_off, model.answers) == (0.0, 20)
 
 
 def test_the_beginning_of_a_file_that_goes_on_otherwise_tells_little() -> None:
-    habits = habits_of_other_rows(limited(20, 2_000, 900), 280)
-    low, likely, high = outputs(habits, 2_000)
+    model = model_of_other_rows(limited(20, 2_000, 900), 280)
+    low, likely, high = outputs(model, 2_000)
     assert low < 10.0
     assert likely == pytest.approx(900.0)
     assert high == 2_000.0
-    assert habits.other_rows
-    assert habits_of_other_rows(limited(7, 2_000, 900)) is ASSUMED
+    assert model.other_rows
+    assert model_of_other_rows(limited(7, 2_000, 900)) is ASSUMED
