@@ -7,25 +7,19 @@ what the command wrote to stderr.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import json
 import os
 import sys
 import time
 
-from headway.cli import main
+from headway.cli import inspect, main, resume, run
+from headway.cli.shared import run_job, workspace
+from headway.jobs import find_or_add
+from headway.wiring import run_execution
 
 #: What `headway run` loads when it is called: a race is between commands, not between imports.
-PRELOADED = (
-    "jobs.finding",
-    "cli.run",
-    "cli.shared.run_job",
-    "cli.shared.workspace",
-    "cli.resume",
-    "cli.inspect",
-    "wiring.run_execution",
-)
+PRELOADED = (find_or_add, inspect, resume, run, run_execution, run_job, workspace)
 
 
 def race(order: dict[str, object]) -> dict[str, object]:
@@ -47,8 +41,6 @@ def _tell(line: str) -> None:
 
 
 if __name__ == "__main__":
-    for module in PRELOADED:
-        importlib.import_module(f"headway.{module}")
     _tell("ready")
     for line in sys.stdin:
         _tell(json.dumps(race(json.loads(line))))
