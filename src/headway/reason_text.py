@@ -16,20 +16,20 @@ _WAITS: Final[dict[WaitCode, str]] = {
     WaitCode.PAUSED: "paused",
     WaitCode.RUN_ENDING: "{message}",
     WaitCode.HOLD: "hold: {message}",
-    WaitCode.BREAKER: "breaker: {message}; the next probe",
-    WaitCode.PROBE: "breaker: {message}; its probe",
-    WaitCode.OTHER_JOBS: "other jobs: they have all that may be in flight",
+    WaitCode.BREAKER: "breaker open until the next probe: {message}",
+    WaitCode.PROBE: "breaker open, a probe is in flight: {message}",
+    WaitCode.OTHER_JOBS: "other jobs use all of its concurrency",
     WaitCode.CONCURRENCY: "concurrency: {limit} in flight",
     WaitCode.GLOBAL_CAP: "global cap: {limit} in flight",
     WaitCode.RETRY_AFTER: "retry-after",
-    WaitCode.START_DELAY: "the delay between starts",
+    WaitCode.START_DELAY: "delay between starts",
     WaitCode.BUDGET: "budget",
     WaitCode.PACE: "{message}",
     WaitCode.CRASHED_TWICE: "crash: a unit whose worker died twice waits to run alone",
     WaitCode.BACKOFF: "backoff: {message}",
-    WaitCode.SERIAL_FIRST: "serial units first",
-    WaitCode.READING: "units: its next ones are being read",
-    WaitCode.OTHER_UNITS: "other units",
+    WaitCode.SERIAL_FIRST: "serial units run first",
+    WaitCode.READING: "its next units are being read",
+    WaitCode.OTHER_UNITS: "units that must finish first",
 }
 #: Codes of units that a stop's text does not begin with.
 _UNNAMED: Final = frozenset({"interrupted", str(Kind.HOLD)})
@@ -54,10 +54,10 @@ def unit_error(reason: EndReason) -> tuple[str, str]:
         case reasons.AccountRefused(kind, message):
             return str(kind), message
         case reasons.NeverAnswered(kind, message, tried_s):
-            return str(kind), f"never an answer, tried for {tried_s:.0f} s: {message}"
+            return str(kind), f"no answer in {tried_s:.0f} s: {message}"
         case reasons.OnlyFailures(kind, message, lasted_s):
             last = _failure(kind, message)
-            return "interrupted", f"nothing but failures for {lasted_s:.0f} s, the last was {last}"
+            return "interrupted", f"only failures for {lasted_s:.0f} s; the last: {last}"
         case reasons.SameComplaint(units, message):
             return "interrupted", f"{units} units in a row failed with: {message}"
         case reasons.HoldTooLong(message):
@@ -67,11 +67,11 @@ def unit_error(reason: EndReason) -> tuple[str, str]:
         case reasons.StopRequested(message):
             return "interrupted", message or "stopped"
         case reasons.RunBudgetSpent():
-            return "budget", "the budget is used up; go on with a higher one"
+            return "budget", "the budget is used up; raise it to continue"
         case reasons.DeadlinePassed():
             return "deadline", "the run's deadline passed"
         case reasons.RunInterrupted():
-            return "interrupted", "the run was interrupted; go on with 'headway resume'"
+            return "interrupted", "the run was interrupted; continue with 'headway resume'"
         case reasons.UpstreamUnfinished():
             return "upstream_failed", "a unit that it builds on could not finish"
     assert_never(reason)
@@ -83,28 +83,28 @@ def notice_text(reason: NoticeReason) -> str:
         case reasons.ProviderMessage(message):
             return message
         case reasons.Reopened():
-            return "as asked"
+            return "on request"
         case reasons.FailuresInARow(failures, kind, message):
             last = _failure(kind, message)
-            return f"{failures} failures in a row; only probes go from now on. The last was {last}"
+            return f"{failures} failures in a row; from now on only probes are sent. The last failure: {last}"
         case reasons.AnswersAgain():
             return "the provider answers again"
         case reasons.LimitsInForce(limits):
             return ", ".join(f"{limit:,} {name}" for limit, name in limits)
         case reasons.GrowthLimited(free_per_minute, dimension, period_s):
             start = f"{free_per_minute:,.0f} {dimension.replace('_', ' ')} per minute"
-            grown = f"from {start} it grows by half every {period_s / 60:.0f} min"
-            return f"its use grew too fast for the provider: {grown}"
+            growth = f"it now starts at {start} and grows by half every {period_s / 60:.0f} min"
+            return f"usage grew too fast for the provider: {growth}"
         case reasons.OthersUseKey(share):
-            return f"somebody else on this key uses about {share:.0%} of its limit"
+            return f"other users of this key take about {share:.0%} of its limit"
         case reasons.OthersGone():
-            return "nobody else seems to use this key any more"
+            return "this key seems to have no other users any more"
         case reasons.TakesLess(share):
-            return f"it takes {share:.0%} of what it took before: its limit was lowered, or somebody else uses this key too"
+            return f"the provider accepts {share:.0%} of what it accepted before: its limit was lowered, or this key has other users"
         case reasons.UsageDisbelieved(input_tokens, output_tokens):
             reported = f"{_tokens(input_tokens)} tokens in and {_tokens(output_tokens)} out"
             return (
-                f"the provider reports {reported}, which cannot be: an estimate is charged for such answers"
+                f"the provider reports {reported}, which is impossible: such answers are charged by estimate"
             )
         case _:
             return stop_text(reason)
@@ -120,6 +120,6 @@ def _failure(kind: Kind, message: str) -> str:
 
 def _budget_text(reason: reasons.LaneBudgetSpent) -> str:
     return (
-        f"{reason.budget} may cost ${reason.max_cost_usd:,.10g} and has cost ${reason.spent_usd:,.4f}; "
+        f"{reason.budget} has cost ${reason.spent_usd:,.4f} of its max_cost of ${reason.max_cost_usd:,.10g}; "
         f"the next request may cost up to ${reason.wanted_usd:,.4f}"
     )

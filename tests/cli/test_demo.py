@@ -31,7 +31,7 @@ def test_a_demo_is_kept_in_a_new_directory_and_not_made_there_again(
     capfd.readouterr()
     assert main(["demo", "--keep", str(folder)]) == 2
     [line] = capfd.readouterr().err.splitlines()
-    assert f"{folder} holds an earlier demo" in line
+    assert f"{folder} contains an earlier demo" in line
     assert "remove it" in line
     assert (folder / "headway.toml").read_text() == config
 
@@ -72,4 +72,4 @@ def test_a_directory_that_cannot_be_made_is_an_error_in_one_line(
     (tmp_path / "file").write_text("")
     assert main(["demo", "--keep", str(tmp_path / "file" / "below")]) == 2
     [line] = capfd.readouterr().err.splitlines()
-    assert "cannot be made: not a directory" in line
+    assert "cannot be created: not a directory" in line

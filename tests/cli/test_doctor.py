@@ -79,7 +79,7 @@ def test_a_job_that_a_dead_process_left(stage: Stage, headway: Headway) -> None:
     found = look(headway, "--offline")
     name = stage.job()["name"]
     assert found["jobs"].state == "warning"
-    assert found["jobs"].next == f"go on with: headway resume {name}"
+    assert found["jobs"].next == f"resume: headway resume {name}"
 
 
 def test_offline_connects_to_nobody(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_addresses_that_do_not_answer(silent: str, monkeypatch: pytest.MonkeyPat
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     refused = connectivity.check_address(f"http://127.0.0.1:{port}/v1")
-    assert (refused.state, refused.text) == ("problem", f"nothing listens at 127.0.0.1:{port}")
+    assert (refused.state, refused.text) == ("problem", f"nothing listens on 127.0.0.1:{port}")
     assert refused.next
 
 
@@ -217,7 +217,7 @@ def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example")
     answer = connectivity.check_address("https://nowhere.example/v1")
-    assert (answer.state, answer.text) == ("problem", "the host of nowhere.example cannot be resolved")
+    assert (answer.state, answer.text) == ("problem", "the name of nowhere.example cannot be resolved")
     assert "HTTPS_PROXY" in answer.next
 
 
@@ -255,7 +255,7 @@ def test_databases_that_cannot_be_used(stage: Stage, headway: Headway) -> None:
         ("a-directory", "directory"),
         ("text.db", "not a Headway database"),
         ("newer.db", "newer Headway"),
-        ("text.db/inside.db", "cannot be made"),
+        ("text.db/inside.db", "cannot be created"),
         ("postgresql://somebody:secret@host/db", "postgresql://host/db"),
     ):
         found = look(headway, "--offline", "--db", db)["database"]

@@ -68,7 +68,7 @@ def test_a_limit_that_workers_meet_is_told_once_and_named_at_the_end(agents: Sta
     assert done.code == 0, done.err
     assert done.err.count("held until") == 1, done.err
     line = lane_line(done, "work/work")
-    assert re.search(r"15 succeeded; (.* used; )?held \d\.\d s: You've hit your limit$", line), line
+    assert re.search(r"15 succeeded; (.* used\); )?held \d\.\d s: You've hit your limit$", line), line
     assert "no limit" not in line
 
     told = headway("status")

@@ -230,5 +230,5 @@ def test_a_file_above_is_mentioned(
     monkeypatch.setenv("HEADWAY_CONFIG", "other.toml")
     done = init(capfd)
     assert done.code == 0
-    assert f"note: {here / 'headway.toml'} is not used here any more" in done.out
+    assert f"note: {here / 'headway.toml'} is no longer used in this directory" in done.out
     assert "HEADWAY_CONFIG" in done.out

@@ -95,7 +95,7 @@ def test_lanes_and_the_end_of_a_run_name_the_same_limit(stage: Stage, headway: H
     assert done.code == 0, done.err
     said = next(line for line in done.err.splitlines() if "alpha/gpt-x: 10 succeeded; " in line)
     _, _, limit = said.partition("; ")
-    assert "600 requests per minute was the limit" in limit
+    assert "limited by 600 requests per minute" in limit
     assert f"  latest run: {limit}\n" in headway("lanes").out
 
 
@@ -108,9 +108,9 @@ def test_a_days_limit_is_used_by_what_is_gone_of_it(stage: Stage, headway: Headw
     assert 0.0 <= lane["seen"]["used_of_binding"] <= 1.0
     assert 0.0 <= stage.progress()["lanes"]["alpha/gpt-x"]["used_of_binding"] <= 1.0
     shown = headway("lanes").out
-    assert "1,000 requests per day (configured or found), 990 left\n" in shown
-    assert "60,000 requests per minute (configured or found)" in shown
-    assert "s deep" in shown
+    assert "1,000 requests per day (configured or learned): 990 available\n" in shown
+    assert "60,000 requests per minute (configured or learned)" in shown
+    assert "bucket depth" in shown
 
 
 def test_there_is_nothing_to_look_at(headway: Headway) -> None:
@@ -137,7 +137,7 @@ def test_attempts_that_failed_are_shown(
     ]
     assert facts["attempts"][0]["status_code"] == 500
     status = headway("status")
-    assert "2 × transient" in status.out
+    assert "2 units ended with 'transient'" in status.out
     assert f"headway retry --failed {name}" in status.out
     [failure] = json.loads(headway("status", "--json").out)["failures"]
     assert (failure["code"], failure["units"]) == ("transient", 2)
@@ -156,8 +156,8 @@ def test_what_a_crash_left_unknown_is_named_and_recorded(stage: Stage, headway: 
     assert counts.pop("unknown") == units
     assert counts in ({}, {"pending": 10 - units})
     shown = headway("status").out
-    assert "no process runs this job now" in shown
-    assert f"{units} units may have been sent; the outcome is unknown until the job is resumed: u" in shown
+    assert "no process runs this job" in shown
+    assert f"{units} units may have been sent; their outcome is unknown until the job is resumed: u" in shown
     assert "assigned" not in shown
     assert "running" not in shown
     resumed = headway("resume")

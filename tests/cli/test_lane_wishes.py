@@ -30,7 +30,7 @@ def test_a_running_job_takes_new_limits(stage: Stage, headway: Headway) -> None:
         name = stage.job()["name"]
         assert (
             told.out
-            == f"job {name} was asked to keep alpha/gpt-x to 6,000 requests a minute, 5 requests at once\n"
+            == f"asked job {name} to keep alpha/gpt-x to 6,000 requests per minute, 5 requests in flight\n"
         )
         wait_for("five in flight", lambda: in_flight(stage) == 5)
         asked = json.loads(headway("lanes", "--max-concurrency", "alpha=0", "--json").out)
@@ -53,7 +53,7 @@ def test_a_held_lane_is_tried_again(stage: Stage, headway: Headway) -> None:
     with stage.process("run", "in.jsonl", "--force") as process:
         wait_for("a claim", lambda: stage.query("SELECT 1 FROM claims"))
         assert [stage.sent(index) for index in range(3)] == [0, 0, 0]
-        assert "was asked to try alpha/gpt-x again" in headway("lanes", "--reopen", "alpha/gpt-x").out
+        assert "to try alpha/gpt-x again" in headway("lanes", "--reopen", "alpha/gpt-x").out
         assert process.wait(20) == 0
     assert contents(stage.rows()) == echoes(3)
 
@@ -80,12 +80,12 @@ def test_a_wish_that_makes_no_sense_disturbs_nothing(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--rpm", "alpha"), "NAME=N is meant"),
-        (("--rpm", "alpha=many"), "'many' is no limit"),
+        (("--rpm", "alpha"), "expected NAME=N"),
+        (("--rpm", "alpha=many"), "'many' is not a limit"),
         (("--max-concurrency", "alpha=2.5"), "a whole number"),
-        (("--rpm", "alpha=-1"), "is no limit"),
+        (("--rpm", "alpha=-1"), "is not a limit"),
         (("--rpm", "alpha=60"), "no job is running"),
-        (("--reopen", "beta"), "no job used a lane 'beta' — one of alpha/gpt-x"),
+        (("--reopen", "beta"), "no job has used lane 'beta' — lanes: alpha/gpt-x"),
     ],
 )
 def test_mistakes(stage: Stage, headway: Headway, args: tuple[str, ...], said: str) -> None:
@@ -105,4 +105,4 @@ def test_a_lane_that_nobody_uses(stage: Stage, headway: Headway) -> None:
         wait_for("one in flight", lambda: in_flight(stage) == 1)
         refused = headway("lanes", "--rpm", "beta=60")
     assert refused.code == 2
-    assert "uses a lane 'beta' — one of alpha/gpt-x" in refused.err
+    assert "uses lane 'beta' — lanes: alpha/gpt-x" in refused.err

@@ -119,17 +119,17 @@ def test_it_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen) -> No
     narrow = screen.until("/400", "alpha/x", "beta/x")
     assert max(len(line) for line in narrow) <= 70
     whole = settled(screen)
-    for once in ("━", "waits for", "alpha/x  ", "beta/x  "):
+    for once in ("━", "waiting for", "alpha/x  ", "beta/x  "):
         assert len([line for line in whole if once in line]) == 1, whole
     screen.type("C-c")
     screen.until("stopping: nothing new starts")
-    lines = screen.until("interrupted:", "go on with: headway resume in-")
+    lines = screen.until("interrupted:", "to resume: headway resume in-")
     assert not [line for line in lines[-3:] if "━" in line], "the bar is gone"
     screen.resize(110, 24)
     screen.type("clear", "Enter")
     # What is in flight now does not end by itself, and two Ctrl-C that come at once would be one.
     screen.run("resume", key="ks")
-    screen.until("done already", "alpha/x", "in flight")
+    screen.until("already done", "alpha/x", "in flight")
     screen.type("C-c")
     screen.until("stopping: nothing new starts")
     screen.type("C-c")

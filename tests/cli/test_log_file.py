@@ -83,7 +83,7 @@ def test_the_error_that_a_run_ends_with_is_in_it(
     [
         (".", "is a directory"),
         ("nowhere/run.log", "there is no directory"),
-        ("in.results.jsonl", "where the results go"),
+        ("in.results.jsonl", "is the results file"),
         ("in.jsonl", "a file of the job itself"),
         (".headway/headway.db", "a file of the job itself"),
     ],
@@ -105,7 +105,7 @@ def test_a_disk_that_is_full_disturbs_nothing(stage: Stage, headway: Headway) ->
         pytest.skip("no /dev/full here")
     done = headway("run", "in.jsonl", "--log-file", "/dev/full", "-q")
     assert done.code == 0
-    assert done.err == "/dev/full lacks some lines: no space left on device\n"
+    assert done.err == "/dev/full: some lines could not be written: no space left on device\n"
 
 
 def test_a_hold_is_written_in_utc_and_on_one_line(tmp_path: Path) -> None:

@@ -161,7 +161,8 @@ def test_a_lane_out_of_money_stops_and_the_others_go_on(stage: Stage, headway: H
     done = headway("run", "in.jsonl")
     assert done.code == 3
     assert "stopped: a lane's budget is used up" in done.err
-    assert "alpha/x stopped: budget: alpha may cost $0.06 and has cost $0.0" in done.err
+    assert "alpha/x stopped: budget: alpha has cost $0.0" in done.err
+    assert " of its max_cost of $0.06;" in done.err
     rows = stage.rows()
     assert [row["headway"]["status"] for row in rows[1::2]] == ["succeeded"] * 5
     left = [row for row in rows[0::2] if row["response"] is None]
@@ -172,7 +173,7 @@ def test_a_lane_out_of_money_stops_and_the_others_go_on(stage: Stage, headway: H
     assert told["pending"] == len(left)
     assert list(told["stopped"]) == ["alpha/x"]
     step = done.err.splitlines()[-1].strip()
-    assert step.startswith("raise max_cost in [providers.alpha], then: headway resume in-")
+    assert step.startswith("to resume, raise max_cost in [providers.alpha], then: headway resume in-")
     assert step in headway("status").out, "whoever looks later is told the same"
 
     assert headway(*shlex.split(step.partition("then: headway ")[2]), "-q").code == 3, "nothing was raised"
@@ -223,14 +224,14 @@ def test_a_run_that_goes_on_says_what_it_does_not_spend_again(stage: Stage, head
     tokens = before["input_tokens"] + before["output_tokens"]
     again = headway("resume", "--max-cost", "9", "--json")
     assert (
-        f"{done} of 10 are done already: ${cost:.4f} and {tokens} tokens not spent again; {10 - done} to go"
+        f"10 units, {done} already done (${cost:.4f} and {tokens} tokens saved), {10 - done} to go"
         in again.err
     )
     told = json.loads(again.out)
     assert told["saved"] == {"units": done, "cost_usd": pytest.approx(cost), "tokens": tokens}
     rerun = headway("run", "in.jsonl")
-    assert "is done: nothing was sent" in rerun.err
-    assert "10 of 10 are done already: $" in rerun.err
+    assert "is already complete: nothing was sent" in rerun.err
+    assert "10 already done ($" in rerun.err
     assert json.loads(headway("run", "in.jsonl", "--json").out)["saved"]["units"] == 10
 
 
@@ -256,7 +257,7 @@ def test_what_was_paid_for_and_failed_is_told(stage: Stage, headway: Headway) ->
     rows = sum(row["headway"]["cost_usd"] for row in stage.rows())
     assert rows == pytest.approx(told["cost_usd"]), "what failed is in its unit's cost, too"
     said = headway("status").out
-    assert f"in {repeated['attempts']} attempt" in said
+    assert f"for {repeated['attempts']} attempt" in said
     assert "that failed or were repeated" in said
 
 
@@ -273,14 +274,14 @@ def test_the_end_says_what_each_lane_cost_and_what_held_it_back(stage: Stage, he
     lines = [line.strip() for line in done.err.splitlines()]
     [alpha] = [line for line in lines if line.startswith("alpha/x: 5 succeeded, $0.")]
     [beta] = [line for line in lines if line.startswith("beta/x: 5 succeeded, $0.")]
-    assert "300 requests per minute was the limit, " in alpha
-    assert "2 at once was the limit, " in beta
+    assert "limited by 300 requests per minute (" in alpha
+    assert "limited by 2 in flight (" in beta
     finished = json.loads((stage.root / "run.log").read_text().splitlines()[-1])
     assert finished["limits"]["beta/x"]["limits"][0]["name"] == "concurrency"
     assert finished["next"] is None
     spent = json.loads(headway("lanes", "--json").out)
     assert [lane["spent"]["cost_usd"] > 0.0 for lane in spent] == [True, True]
-    assert "spent over all jobs: $0." in headway("lanes").out
+    assert "cost of all jobs: $0." in headway("lanes").out
     assert "alpha/x: 5 succeeded; $0." in headway("status").out
 
 
@@ -293,7 +294,7 @@ def test_the_last_line_is_the_exact_command_that_goes_on(stage: Stage, headway: 
         "run", "in.jsonl", "--config", "other name.toml", "--db", "there/jobs.db", "--max-cost", "0.03"
     )
     assert first.code == 3
-    command = first.err.splitlines()[-1].partition("go on with: headway ")[2]
+    command = first.err.splitlines()[-1].partition("to resume: headway ")[2]
     words = shlex.split(command)
     assert words[:1] + words[2:6] == ["resume", "--config", "other name.toml", "--db", "there/jobs.db"]
     assert words[6] == "--max-cost"
@@ -331,7 +332,7 @@ def test_a_cap_of_0_is_none_and_help_says_so(stage: Stage, headway: Headway) -> 
     assert headway("run", "in.jsonl", "-q").code == 3, "the file's holds"
     assert headway("run", "in.jsonl", "-q", "--max-cost", "0").code == 0
     for command in ("run", "resume", "retry"):
-        assert "0: no cap" in " ".join(headway(command, "--help").out.split())
+        assert "0 removes the cap" in " ".join(headway(command, "--help").out.split())
 
 
 def test_the_proposed_cap_is_enough_for_a_rest_that_is_dearer(stage: Stage, headway: Headway) -> None:
@@ -403,7 +404,7 @@ def test_a_cap_below_one_request_says_what_is_set_aside_and_what_would_help(
     assert done.code == 3
     [line] = [line for line in done.err.splitlines() if "is left" in line]
     assert "$0.0040 of $0.0040 is left" in line
-    assert "1,024 output tokens because it has no max_tokens; --max-tokens N sets a limit" in line
+    assert "1,024 output tokens (max_tokens is not set; --max-tokens N sets it)" in line
     told = json.loads(headway("resume", "--json", "-q").out)
     assert told["budget"] == {"max_cost_usd": 0.004, "spent_usd": 0.0}
     reserve = told["limits"]["alpha/gpt-x"]["reserve"]
@@ -420,6 +421,6 @@ def test_a_run_that_its_reserve_held_back_says_so(stage: Stage, headway: Headway
     reserve = json.loads(done.out)["limits"]["alpha/gpt-x"]["reserve"]
     assert reserve["held_it_back"]
     shown = headway("run", "in.jsonl", "--max-cost", "0.5", "--fresh", "--force", "--progress", "none").err
-    assert "the money set aside for 1 in flight held it back: up to $0.4" in shown
-    assert "with 400 output tokens, its max_tokens" in shown
-    assert "no limit held it back" not in shown
+    assert "limited by the budget reserved for 1 in flight: up to $0.4" in shown
+    assert "for 400 output tokens (max_tokens)" in shown
+    assert "no limit was reached" not in shown

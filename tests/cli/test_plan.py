@@ -93,12 +93,12 @@ def test_what_if_replaces_what_was_learned(stage: Stage, headway: Headway) -> No
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--rpm", "6000"), "--rpm 6000: NAME=N is meant"),
+        (("--rpm", "6000"), "--rpm 6000: expected NAME=N"),
         (("--rpm", "beta=1"), "there is no provider 'beta'"),
-        (("--tpm", "alpha=many"), "'many' is no limit"),
-        (("--input-tpm", "alpha=-1"), "'-1' is no limit"),
-        (("--output-tpm", "alpha=nan"), "'nan' is no limit"),
-        (("--max-concurrency", "alpha="), "'' is no limit"),
+        (("--tpm", "alpha=many"), "'many' is not a limit"),
+        (("--input-tpm", "alpha=-1"), "'-1' is not a limit"),
+        (("--output-tpm", "alpha=nan"), "'nan' is not a limit"),
+        (("--max-concurrency", "alpha="), "'' is not a limit"),
         (("--delay", "soon"), "--delay"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_plan_is_of_what_is_left(priced: Stage, headway: Headway) -> None:
 def test_without_a_terminal_there_is_nobody_to_ask(priced: Stage, headway: Headway) -> None:
     done = headway("run", "in.jsonl", "--confirm")
     assert done.code == 2
-    assert "leave --confirm out" in done.err
+    assert "--confirm needs a terminal — leave it out" in done.err
     assert not priced.db.exists()
 
 
@@ -199,7 +199,7 @@ def shown_until(terminal: int, text: str) -> str:
 def test_no_sends_and_makes_nothing(priced: Stage) -> None:
     before = files(priced.root)
     with asked(priced) as (process, terminal):
-        assert "alpha/gpt-x" in shown_until(terminal, "send it?")
+        assert "alpha/gpt-x" in shown_until(terminal, "send these requests?")
         os.write(terminal, b"n\n")
         shown_until(terminal, "nothing was sent")
         assert process.wait(10) == 130
@@ -208,7 +208,7 @@ def test_no_sends_and_makes_nothing(priced: Stage) -> None:
 
 def test_yes_sends_and_compares(priced: Stage) -> None:
     with asked(priced, "--json") as (process, terminal):
-        shown_until(terminal, "send it?")
+        shown_until(terminal, "send these requests?")
         os.write(terminal, b"y\n")
         assert process.wait(20) == 0
         assert process.stdout is not None

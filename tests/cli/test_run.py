@@ -38,7 +38,7 @@ def test_a_finished_file_is_written_again_without_a_call(stage: Stage, headway: 
     stage.out.unlink()
     done = headway("run", "in.jsonl")
     assert (done.code, stage.out.read_bytes()) == (0, first)
-    assert "is done" in done.err
+    assert "is already complete" in done.err
     assert headway("run", "in.jsonl", "--out", "elsewhere/new.jsonl").code == 0
     assert (stage.root / "elsewhere" / "new.jsonl").read_bytes() == first
     assert sent(stage) == [1] * 10
@@ -70,7 +70,7 @@ def test_another_model_is_a_new_job_and_nothing_else_is(
     toml.write_text(toml.read_text().replace("/v1", "").replace("127.0.0.1", "localhost"))
     same = headway("run", "in.jsonl")
     assert same.code == 0
-    assert "is done" in same.err
+    assert "is already complete" in same.err
     assert sent(stage) == [1] * 10
     stage.configure(model="gpt-y")
     other = headway("run", "in.jsonl", "--out", "y.jsonl")
@@ -257,7 +257,7 @@ def test_retry_failed_runs_the_failed_ones_alone(
     monkeypatch.setenv("BETA_KEY", "sk-broken-account")
     first = headway("run", "in.jsonl")
     assert first.code == 1
-    assert "2 × transient, for example u2" in first.err
+    assert "2 units ended with 'transient', for example u2" in first.err
     assert [row["headway"]["index"] for row in stage.rows() if row["error"]] == [2, 5]
     again = headway("run", "in.jsonl")
     assert again.code == 1

@@ -72,9 +72,9 @@ def test_another_job_has_the_answers_of_the_first(stage: Stage, headway: Headway
     assert told(stage)[1:] == ["cached: echo: say 2", "cached: echo: say 1", "cached: echo: say 2"]
     assert "cache: 4 of 4 requests may be cached" in done.err
     assert "cache: 3 answered without a call" in done.err
-    assert "3 answered without a call: " in done.err
+    assert "3 answered without a call, saving " in done.err
     shown = headway("status")
-    assert "3 answered without a call: " in shown.out
+    assert "3 answered without a call, saving " in shown.out
     assert "1 succeeded, 3 cached" in shown.out
     [first, second] = reversed(json.loads(headway("jobs", "--json").out))
     unit = headway("show", second["job"], "u1")
@@ -129,7 +129,7 @@ def test_the_cache_is_no_part_of_what_a_job_is(stage: Stage, headway: Headway) -
     stage.write_input(asking(stage, 0, 1))
     assert headway("run", "in.jsonl", "--cache").code == 0
     for flags in ((), ("--cache",), ("--cache-all",)):
-        assert "is done" in headway("run", "in.jsonl", *flags).err
+        assert "is already complete" in headway("run", "in.jsonl", *flags).err
     assert calls(stage, 2) == [1, 1]
 
 
@@ -256,14 +256,11 @@ def test_stats_and_clear(stage: Stage, headway: Headway) -> None:
     assert [(one["provider"], one["model"]) for one in facts["models"]] == [("alpha", "gpt-x")]
     shown = headway("cache", "stats").out
     assert "alpha/gpt-x: 2 answers" in shown
-    assert "1 unit was answered without a call: " in shown
+    assert "1 unit was answered without a call, saving " in shown
 
     refused = headway("cache", "clear")
-    assert (refused.code, "this would forget 2 answers — say -y" in refused.err) == (2, True)
-    assert (
-        headway("cache", "clear", "-y", "--older-than", "1h").out
-        == "there is nothing like that in the cache\n"
-    )
+    assert (refused.code, "this would remove 2 answers — confirm with -y" in refused.err) == (2, True)
+    assert headway("cache", "clear", "-y", "--older-than", "1h").out == "no such answers in the cache\n"
     assert headway("cache", "clear", "-y", "--model", "gpt-y").code == 0
     assert json.loads(headway("cache", "stats", "--json").out)["entries"] == 2
     wrong = headway("cache", "clear", "-y", "--older-than", "soon")

@@ -135,7 +135,7 @@ def test_usage_that_cannot_be_eats_no_budget_and_is_told_once(
     ]
     done = headway("run", "in.jsonl", "--progress", "plain", "--max-cost", str(2 * ROWS * MOST_USD))
     assert done.code == 0, done.err
-    assert done.err.count("which cannot be") == 1
+    assert done.err.count("which is impossible") == 1
     assert "alpha/m: usage: the provider reports" in done.err
     job = json.loads(headway("status", "--json").out)
     assert job["cost_usd"] in (0.0, None), "nothing is known for certain"

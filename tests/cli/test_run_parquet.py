@@ -63,7 +63,7 @@ def test_the_same_again_is_done_and_the_file_stays(stage: Stage, headway: Headwa
     assert headway(*run, "-q").code == 0
     first = (stage.root / "out.parquet").read_bytes()
     reviews.rename(stage.root / "renamed.parquet")
-    assert "is done" in headway("run", "renamed.parquet", *PROMPT, "--out", "out.parquet").err
+    assert "is already complete" in headway("run", "renamed.parquet", *PROMPT, "--out", "out.parquet").err
     assert (stage.root / "out.parquet").read_bytes() == first
 
 

@@ -359,7 +359,7 @@ def test_a_cap_on_calls_that_tell_their_cost_says_by_how_much_it_was_passed(desk
     desk.rows(*({"id": f"u{n}", "payload": n} for n in range(9)))
     code, err = desk.run("--max-cost", "0.01")
     assert code == 3, err
-    assert "the cap of $0.0100 was passed by $0.0020: what a call costs is known when it ends" in err
+    assert "the cap of $0.0100 was exceeded by $0.0020: the cost of a call is known only when it ends" in err
 
 
 # -- memory and money -----------------------------------------------------------------------------------------------
@@ -592,7 +592,7 @@ def test_the_seeds_failure_is_survived(desk: Desk) -> None:
     assert len(refused) <= 2, "no more than were in flight met the limit"
     job = json.loads(_headway(desk, "jobs", "--json"))[0]["job"]
     shown = _headway(desk, "show", job, f"t{min(refused)}")
-    assert re.search(r"; limit found in \.failed/\d+/agent/result\.json$", shown, re.MULTILINE), shown
+    assert re.search(r"; limit detected in \.failed/\d+/agent/result\.json$", shown, re.MULTILINE), shown
 
 
 def test_the_seeds_failure_as_it_was(desk: Desk) -> None:
@@ -657,9 +657,9 @@ def work(payload):
     (desk.folder / "open").touch()
     assert desk.run()[0] == 4, "the hold is on record"
     assert "held until" in _headway(desk, "lanes")
-    assert "is cleared (come back next month)" in _headway(desk, "lanes", "--reopen", "work")
+    assert "(come back next month)" in _headway(desk, "lanes", "--reopen", "work")
     assert "held until" not in _headway(desk, "lanes")
-    assert "no hold is on record" in _headway(desk, "lanes", "--reopen", "work/work")
+    assert "no recorded hold" in _headway(desk, "lanes", "--reopen", "work/work")
     code, err = desk.run()
     assert code == 0, err
 

@@ -51,7 +51,7 @@ def test_what_fits_passes_what_does_not_is_asked_for_once_more(stage: Stage, hea
     rows(stage, {"prompt": "#fits"}, {"prompt": "#mended"}, {"prompt": "#never"})
     done = headway("run", "in.jsonl", *ASK)
     assert done.code == 1
-    assert "1 × invalid" in done.err
+    assert "1 unit ended with 'invalid'" in done.err
     good, mended, never = stage.rows()
     assert chat_answer(good) == {"mood": "good", "score": 0.5, "tags": ["a"]}
     assert chat_answer(mended) == {"mood": "better", "score": 1, "tags": []}
@@ -161,7 +161,7 @@ def test_the_schema_is_part_of_which_job_it_is(stage: Stage, headway: Headway) -
     rows(stage, {"prompt": "#fits"})
     assert headway("run", "in.jsonl", *ASK, "-q").code == 0
     (stage.root / "mood.json").write_text(json.dumps(SCHEMA))
-    assert "is done" in headway("run", "in.jsonl", *ASK).err
+    assert "is already complete" in headway("run", "in.jsonl", *ASK).err
     (stage.root / "mood.json").write_text(json.dumps({**SCHEMA, "description": "How it feels."}))
     assert "this is a new job" in headway("run", "in.jsonl", *ASK, "--out", "o.jsonl").err
     assert headway("run", "in.jsonl", "--out", "p.jsonl", "-q").code == 0

@@ -113,6 +113,6 @@ def test_memory_and_records_stay_small(
     told = dict(zip(*[iter(ran.stdout.split()[-4:])] * 2, strict=True))
     assert told["EXIT"] == "1", ran
     assert int(told["PEAK"]) < MOST_MEMORY
-    assert "1 × invalid" in ran.stderr
+    assert "1 unit ended with 'invalid'" in ran.stderr
     assert words in ran.stderr
     assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 2 * MB

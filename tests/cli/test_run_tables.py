@@ -60,12 +60,12 @@ def test_the_same_prompt_goes_on_and_another_is_a_new_job(
     stage: Stage, headway: Headway, reviews: Path
 ) -> None:
     assert headway("run", "reviews.csv", *PROMPT, "-q").code == 0
-    assert "is done" in headway("run", "reviews.csv", *PROMPT).err
+    assert "is already complete" in headway("run", "reviews.csv", *PROMPT).err
     (stage.root / "ask.txt").write_text("say {{text}}\n")
-    assert "is done" in headway("run", "reviews.csv", "--prompt", "@ask.txt").err
+    assert "is already complete" in headway("run", "reviews.csv", "--prompt", "@ask.txt").err
     packed = stage.root / "reviews.csv.gz"
     packed.write_bytes(gzip.compress(reviews.read_bytes()))
-    assert "is done" in headway("run", "reviews.csv.gz", *PROMPT).err
+    assert "is already complete" in headway("run", "reviews.csv.gz", *PROMPT).err
     assert attempts(stage) == 3
     other = headway("run", "reviews.csv", "--prompt", "sing {{ text }}", "--out", "sung.jsonl")
     assert other.code == 0
@@ -115,7 +115,9 @@ def test_flags_for_rows_that_lack_something(stage: Stage, headway: Headway) -> N
     assert headway("run", "in.jsonl", "--model", "gpt-flag", "--max-tokens", "50").code == 0
     rows = stage.rows()
     assert [row["headway"]["lane"] for row in rows] == ["alpha/gpt-flag", "alpha/gpt-own"]
-    assert "is done" in headway("run", "in.jsonl", "--model", "gpt-flag", "--max-tokens", "50").err
+    assert (
+        "is already complete" in headway("run", "in.jsonl", "--model", "gpt-flag", "--max-tokens", "50").err
+    )
     assert headway("run", "in.jsonl", "--model", "gpt-other", "--out", "o.jsonl").code == 0
     assert results(stage, "o.jsonl")[0]["headway"]["lane"] == "alpha/gpt-other"
 
@@ -234,7 +236,7 @@ def test_a_sample_is_a_job_of_its_own(stage: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl", "--limit", "3").code == 0
     assert [row["custom_id"] for row in results(stage, "in.first-3.results.jsonl")] == ["u0", "u1", "u2"]
     sample = stage.job()["name"]
-    assert "is done" in headway("run", "in.jsonl", "--limit", "3").err
+    assert "is already complete" in headway("run", "in.jsonl", "--limit", "3").err
     whole = headway("run", "in.jsonl")
     assert whole.code == 0
     assert len(stage.rows()) == 10
@@ -294,7 +296,7 @@ def test_a_dry_run_makes_nothing(stage: Stage, headway: Headway) -> None:
     before = sorted(stage.root.rglob("*"))
     done = headway("run", "reviews.csv", *PROMPT, "--max-tokens", "50", "--out", "new/r.csv", "--dry-run")
     assert done.code == 0, done.err
-    assert "reviews.csv: 3 rows; a dry run, nothing was sent" in done.out
+    assert "reviews.csv: 3 rows (dry run: nothing was sent)" in done.out
     assert "alpha/gpt-x" in done.out
     assert "latency" in done.out, "three rows of a window of eight"
     told = json.loads(headway("run", "in.jsonl", "--dry-run", "--json").out)

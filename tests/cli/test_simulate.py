@@ -71,8 +71,8 @@ def test_a_plot_is_written_and_said(small: str, tmp_path: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        (["--policy", "magic"], "no policy 'magic' — one of headway,"),
-        (["--lane", "three"], "no lane 'three' — one of one, two"),
+        (["--policy", "magic"], "no policy 'magic' — policies: headway,"),
+        (["--lane", "three"], "no lane 'three' — lanes: one, two"),
         (["--order", "random"], "'--order'"),
         (["--plot", "lanes.gif"], "lanes.gif: a plot must be .svg or .png"),
         (["--plot", "nowhere/lanes.svg"], "nowhere/lanes.svg: cannot be written"),

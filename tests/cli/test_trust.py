@@ -80,9 +80,9 @@ def test_a_config_from_elsewhere_is_named_first_with_the_hosts_that_get_a_key(
     done = headway("run", "in.jsonl", *flags)
     assert done.code == 0, done.err
     host = stage.fake.url.removeprefix("http://")
-    assert done.err.splitlines()[0] == f"settings: {config}; keys go to {host}"
+    assert done.err.splitlines()[0] == f"settings: {config}; keys are sent to {host}"
     again = headway("resume", *flags)
-    assert again.err.splitlines()[0] == f"settings: {config}; keys go to {host}"
+    assert again.err.splitlines()[0] == f"settings: {config}; keys are sent to {host}"
     assert "settings:" not in headway("run", "in.jsonl", "-q", *flags).err
 
 

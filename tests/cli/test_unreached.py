@@ -30,17 +30,14 @@ def test_it_stops_with_the_address_the_reason_and_the_next_step(
     config.write_text(config.read_text().replace(real, nobody))
     done = headway("run", "in.jsonl", "--progress", "none")
     assert done.code == 1
-    line = next(line for line in done.err.splitlines() if "stopped: transient: never an answer" in line)
+    line = next(line for line in done.err.splitlines() if "stopped: transient: no answer in " in line)
     assert f"no connection to {nobody} (connection refused)" in line
     assert f"base_url is http://{nobody}/v1 in [providers.alpha] of headway.toml" in line
     assert "'headway doctor'" in line
-    assert "alpha/gpt-x: 0 succeeded; nothing was answered" in done.err
+    assert "alpha/gpt-x: 0 succeeded; no request was answered" in done.err
     rows = [json.loads(row) for row in stage.out.read_text().splitlines()]
     assert {row["error"]["code"] for row in rows} == {"transient"}
-    assert (
-        f"stopped: transient: never an answer, tried for 1 s: no connection to {nobody}"
-        in headway("lanes").out
-    )
+    assert f"stopped: transient: no answer in 1 s: no connection to {nobody}" in headway("lanes").out
 
     config.write_text(config.read_text().replace(nobody, real))
     assert headway("resume", "--progress", "none").code == 0
@@ -71,10 +68,8 @@ def test_a_dead_provider_costs_nothing_and_is_named_first(
     assert told["lanes"]["dead/gpt-x"]["attempts"] > 0
     assert told["lanes"]["dead/gpt-x"]["cost_usd"] == 0.0
     headline, dead, money = done.err.splitlines()[:3]
-    assert headline.startswith("stopped: a lane cannot go on")
-    assert dead.startswith(
-        f"  dead/gpt-x stopped: transient: never an answer, tried for 1 s: no connection to {nobody}"
-    )
+    assert headline.startswith("stopped: a lane cannot continue")
+    assert dead.startswith(f"  dead/gpt-x stopped: transient: no answer in 1 s: no connection to {nobody}")
     assert f"base_url is http://{nobody}/v1" in dead
     assert "tokens in" in money
     assert "at most" not in money

@@ -253,7 +253,9 @@ def _sums(status: dict[str, Any], lanes: dict[str, Any]) -> None:
 def _printed(stderr: str, status: dict[str, Any]) -> None:
     """The summary's line has the same numbers as the data."""
     found = re.search(
-        r"^  ([\d,]+) tokens in, ([\d,]+) out, ([\d,]+) × 429, \$([\d.]+)(.*)$", stderr, re.MULTILINE
+        r"^  ([\d,]+) tokens in, ([\d,]+) out, ([\d,]+) rate-limited \(429\), \$([\d.]+)(.*)$",
+        stderr,
+        re.MULTILINE,
     )
     assert found is not None
     shown = [int(found[n].replace(",", "")) for n in (1, 2, 3)]

@@ -206,7 +206,8 @@ async def test_units_of_a_killed_process_count_against_budgets() -> None:
     [reason] = now.unfinished.values()
     code, message = unit_error(reason)
     assert code == "budget"
-    assert message.startswith("alpha may cost $0.00017 and has cost $0.0001")
+    assert message.startswith("alpha has cost $0.0001")
+    assert " of its max_cost of $0.00017;" in message
 
 
 async def test_a_run_with_a_failed_unit_and_a_spent_lane_budget_is_failed() -> None:

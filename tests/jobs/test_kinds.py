@@ -106,14 +106,14 @@ def test_only_a_python_program_can_run_its_jobs(name: str) -> None:
     with pytest.raises(UsageError, match="takes no commands"):
         must_take_commands(job)
     step = kind_of(job).next_step(job, "interrupted", lambda: pytest.fail("no command resumes it"))
-    assert step == "to go on, run its program again: what is finished stays finished"
+    assert step == "to resume, run its program again: finished calls are not repeated"
 
 
 def test_a_batch_takes_commands_and_can_be_resumed() -> None:
     job = job_of("batch")
     must_take_commands(job)
     step = file_kind_of(job).next_step(job, "interrupted", lambda: "headway resume a-job")
-    assert step == "go on with: headway resume a-job"
+    assert step == "to resume: headway resume a-job"
 
 
 def test_a_kind_of_a_later_version_is_named() -> None:

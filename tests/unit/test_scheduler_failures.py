@@ -470,7 +470,7 @@ def test_a_lane_where_nobody_ever_answered_is_stopped_within_a_minute_and_its_un
     assert UNREACHED_S < ended_at < 60.0
     assert [step.ended for _, step in steps if step.ended] == []
     text = notice_text(last.notices[0].reason)
-    assert text.startswith("transient: never an answer")
+    assert text.startswith("transient: no answer in ")
     assert "host:1 (connection refused)" in text
 
 

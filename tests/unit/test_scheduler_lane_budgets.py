@@ -45,7 +45,10 @@ def test_a_lane_out_of_money_stops_with_the_numbers_and_others_go_on() -> None:
     step = run.at(1.0, ok(0, spending(0.9)))
     assert step.told == ["stopped"]
     text = notice_text(step.notices[0].reason)
-    assert text == "budget: alpha may cost $1 and has cost $0.9000; the next request may cost up to $1.0000"
+    assert (
+        text
+        == "budget: alpha has cost $0.9000 of its max_cost of $1; the next request may cost up to $1.0000"
+    )
     assert step.done is None
     assert run.at(2.0, ok(3, spending(5.0))).started == [4]
     assert run.at(3.0, ok(4, spending(5.0))).started == [5]

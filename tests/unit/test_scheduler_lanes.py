@@ -262,8 +262,8 @@ def test_what_a_provider_reports_that_cannot_be_is_told_once_a_lane() -> None:
     [notice] = run.at(1.0, Finished(0, lie), Finished(1, lie)).notices
     assert (notice.lane, notice.what) == ("a", "usage")
     assert notice_text(notice.reason) == (
-        "the provider reports 5 tokens in and 1,000,000,000,000 out, which cannot be: "
-        "an estimate is charged for such answers"
+        "the provider reports 5 tokens in and 1,000,000,000,000 out, which is impossible: "
+        "such answers are charged by estimate"
     )
     odd = Outcome(Kind.INVALID, disbelieved=Usage(float("inf"), 3.0))
     [notice] = run.at(2.0, Finished(2, odd), Finished(3, odd), ok(4)).notices

@@ -316,7 +316,7 @@ def test_a_broken_lane_names_its_next_probe() -> None:
     run.at(0.0)
     for index in range(OVERLOADS):
         run.at(1.0, failed(index, Kind.OVERLOAD))
-    assert shown(run.view(1.5).wait) == ("breaker: overload; the next probe", 2.0)
+    assert shown(run.view(1.5).wait) == ("breaker open until the next probe: overload", 2.0)
 
 
 def test_the_end_of_a_probe_in_flight_is_not_an_instant_in_the_past() -> None:
@@ -325,7 +325,7 @@ def test_the_end_of_a_probe_in_flight_is_not_an_instant_in_the_past() -> None:
     for index in range(OVERLOADS):
         run.at(1.0, failed(index, Kind.OVERLOAD))
     run.at(2.0)
-    assert shown(run.view(5.0).wait) == ("breaker: overload; its probe", None)
+    assert shown(run.view(5.0).wait) == ("breaker open, a probe is in flight: overload", None)
 
 
 def test_a_lane_that_the_budget_stops_says_so() -> None:
@@ -337,7 +337,7 @@ def test_a_lane_that_the_budget_stops_says_so() -> None:
 def test_a_lane_behind_serial_units_says_so() -> None:
     run = Run(units(3, "b", first=1), *TWO, serial=[Unit(0, "a")])
     run.at(0.0)
-    assert shown(run.view(0.0, "b").wait) == ("serial units first", None)
+    assert shown(run.view(0.0, "b").wait) == ("serial units run first", None)
 
 
 def test_a_serial_unit_whose_lane_was_reopened_waits_for_the_one_that_is_in_flight() -> None:
@@ -351,7 +351,7 @@ def test_a_serial_unit_whose_lane_was_reopened_waits_for_the_one_that_is_in_flig
 def test_a_lane_whose_units_wait_for_other_units_says_so() -> None:
     run = Run([Unit(0, "a", leads=True), Unit(1, "b", after=(0,))], *TWO)
     run.at(0.0)
-    assert shown(run.view(0.0, "b").wait) == ("other units", None)
+    assert shown(run.view(0.0, "b").wait) == ("units that must finish first", None)
     assert run.view(0.0, "a").wait is None
 
 

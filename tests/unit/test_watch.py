@@ -76,7 +76,7 @@ def at_a_shared_key(own_share: float, tokens_off: float = 0.0) -> list[str]:
 def test_a_second_client_is_noticed_once() -> None:
     told = at_a_shared_key(0.5)
     assert len(told) == 1
-    assert "somebody else on this key" in told[0]
+    assert "other users of this key take" in told[0]
 
 
 @pytest.mark.parametrize("tokens_off", [0.0, 60.0, -40.0])

@@ -78,7 +78,7 @@ def test_doctor_checks_what_the_kind_needs(
     configure(f"word = '{word}'")
     assert main(["doctor", "--json"]) == code
     texts = {check["name"]: check["text"] for check in json.loads(capfd.readouterr().out)["checks"]}
-    assert (texts["e voice"], texts["e key"]) == (says, "none is named")
+    assert (texts["e voice"], texts["e key"]) == (says, "none is configured")
     assert "e address" not in texts
 
 

@@ -31,30 +31,30 @@ INTERRUPTED = 130  # what shells report for a process that SIGINT ended: 128 + 2
 
 # name → (where its click command is, the line that `headway --help` shows)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("headway.cli.run:command", "Send a batch; the same file again goes on where it stopped."),
+    "run": ("headway.cli.run:command", "Run a batch; the same file again resumes it."),
     "plan": (
         "headway.cli.plan:command",
-        "Time, tokens, cost and the limit that binds, before a cent is spent.",
+        "Predict time, tokens and cost; send nothing.",
     ),
-    "init": ("headway.cli.init:command", "Write a commented headway.toml from the keys it finds."),
-    "resume": ("headway.cli.resume:resume", "Go on with a job; un-pauses one that runs."),
-    "pause": ("headway.cli.control:pause", "Start nothing more until 'headway resume'."),
+    "init": ("headway.cli.init:command", "Write a commented headway.toml from the keys that are set."),
+    "resume": ("headway.cli.resume:resume", "Resume a job that stopped or is paused."),
+    "pause": ("headway.cli.control:pause", "Start no more units until 'headway resume'."),
     "retry": ("headway.cli.resume:retry", "Run the failed units of a job again."),
-    "cancel": ("headway.cli.control:cancel", "Stop a job and what it has in flight."),
+    "cancel": ("headway.cli.control:cancel", "Stop a job and cancel its units in flight."),
     "jobs": ("headway.cli.inspect:jobs", "List the jobs."),
-    "status": ("headway.cli.inspect:status", "How a job stands, lane by lane."),
-    "show": ("headway.cli.inspect:show", "Everything about one unit."),
+    "status": ("headway.cli.inspect:status", "Show the state of a job, lane by lane."),
+    "show": ("headway.cli.inspect:show", "Show everything about one unit."),
     "export": ("headway.cli.inspect:export", "Write a job's results from the store."),
-    "lanes": ("headway.cli.lanes:command", "What is known of every lane."),
-    "cache": ("headway.cli.cache:command", "What the cache has and has saved; make it forget."),
+    "lanes": ("headway.cli.lanes:command", "Show the limits and the state of every lane."),
+    "cache": ("headway.cli.cache:command", "Show or clear the cache of answers."),
     "simulate": (
         "headway.cli.simulate:command",
-        "Run the real scheduler in virtual time against modelled providers.",
+        "Simulate a scenario in virtual time.",
     ),
-    "demo": ("headway.cli.demo:command", "A run on a fake provider, no key needed."),
+    "demo": ("headway.cli.demo:command", "Run a batch against a fake provider; no key needed."),
     "fake": (
         "headway.cli.fake:command",
-        "A provider on loopback to try clients out against.",
+        "Serve a fake provider with limits and faults on loopback.",
     ),
     "doctor": ("headway.cli.doctor:command", "Check what is installed, configured and reachable."),
 }

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 @click.group(
     "cache",
-    short_help="What the cache has and has saved; make it forget.",
+    short_help="Show or clear the cache of answers.",
     epilog="Example: headway cache stats",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @verbose_option
 def command() -> None:
-    """The answers that 'headway run --cache' keeps, in the store, for requests that are the same in every letter."""
+    """Show or clear the answers that 'headway run --cache' keeps in the store. Only identical requests share an answer."""
 
 
 @command.command(
-    "stats", short_help="What it has, and has saved.", epilog="Example: headway cache stats --json"
+    "stats", short_help="Show its size and what it saved.", epilog="Example: headway cache stats --json"
 )
 @json_option
 @where_options
 def stats(config: Path | None, db: str | None, as_json: bool) -> None:
-    """Show how many answers the cache has of each model, and how many units were answered without a call, in all jobs."""
+    """Show how many answers the cache has for each model, and what they saved over all jobs."""
     from headway.cli.shared import printing, workspace
     from headway.display.formatting import units
     from headway.display.usage_text import saved_words
@@ -64,23 +64,21 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
         echo(f"{shelf.provider}/{shelf.model}: {_answers(shelf.entries)}, {_size(shelf.bytes)}, {age}")
     if saved.units:
         were = "was" if saved.units == 1 else "were"
-        echo(f"{units(saved.units)} {were} answered without a call: {saved_words(saved)} not spent")
+        echo(f"{units(saved.units)} {were} answered without a call, saving {saved_words(saved)}")
 
 
 @command.command(
-    "clear", short_help="Make it forget.", epilog="Example: headway cache clear --older-than 30d"
+    "clear", short_help="Remove answers.", epilog="Example: headway cache clear --older-than 30d"
 )
-@click.option("--older-than", metavar="TIME", help="Only answers that came longer ago, as in 12h or 30d.")
-@click.option("--model", metavar="NAME", help="Only those of one model: gpt-x, or alpha/gpt-x.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask first.")
+@click.option("--older-than", metavar="TIME", help="Only answers older than this, such as 12h or 30d.")
+@click.option("--model", metavar="NAME", help="Only answers of one model: gpt-x, or alpha/gpt-x.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @where_options
 def clear(
     older_than: str | None, model: str | None, yes: bool, config: Path | None, db: str | None, as_json: bool
 ) -> None:
-    """Forget the answers in the cache, all of them or some. Jobs keep what they have: only later requests are sent
-    again.
-    """
+    """Remove answers from the cache, all or some. Jobs keep their results; only later requests are sent again."""
     from headway.cli.shared import printing, workspace
     from headway.wiring.store_access import open_store
 
@@ -92,7 +90,7 @@ def clear(
         if shelves and not yes:
             _ask(shelves)
         cleared = store.cache.clear(before, model) if shelves else 0
-    text = f"{_answers(cleared)} forgotten" if cleared else "there is nothing like that in the cache"
+    text = f"removed {_answers(cleared)}" if cleared else "no such answers in the cache"
     if as_json:
         printing.print_json({"cleared": cleared})
     else:
@@ -113,9 +111,9 @@ def _ask(shelves: list[CachedModel]) -> None:
     """Whoever cannot be asked has to say so in the command."""
     from headway.errors import UsageError
 
-    what = f"forget {_answers(sum(shelf.entries for shelf in shelves))}"
+    what = f"remove {_answers(sum(shelf.entries for shelf in shelves))}"
     if not sys.stdin.isatty():
-        raise UsageError(f"this would {what}", hint="say -y to do it")
+        raise UsageError(f"this would {what}", hint="confirm with -y")
     click.confirm(f"{what}?", abort=True, err=True)
 
 

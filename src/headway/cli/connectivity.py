@@ -59,12 +59,10 @@ def check_address(address: str) -> ConnectionCheck:
             connection.request("HEAD", "/")
             status = connection.getresponse().status
         except TimeoutError:
-            text = f"{host} takes connections and does not answer within {TIMEOUT_S:g} s"
+            text = f"{host} accepts connections but does not answer within {TIMEOUT_S:g} s"
             return ConnectionCheck("warning", text, "try again later")
         except (OSError, HTTPException):
-            return ConnectionCheck(
-                "problem", f"{host} answers something that is no HTTP", "check its base_url"
-            )
+            return ConnectionCheck("problem", f"{host} does not speak HTTP", "check its base_url")
     except (OSError, UnicodeError) as error:
         return _unreachable(host, port, error)
     finally:
@@ -89,11 +87,11 @@ def _unreachable(host: str, port: int, error: Exception) -> ConnectionCheck:
             "problem", f"no TLS connection to {host}", "check whether its base_url should be http://"
         )
     if isinstance(error, (socket.gaierror, UnicodeError)):
-        return ConnectionCheck("problem", f"the host of {host} cannot be resolved", _check_network())
+        return ConnectionCheck("problem", f"the name of {host} cannot be resolved", _check_network())
     if isinstance(error, ConnectionRefusedError):
         fake = f"start it, for example: headway fake --port {port}"
         step = fake if port == FAKE_PORT else "start it, or check its base_url"
-        return ConnectionCheck("problem", f"nothing listens at {host}", step)
+        return ConnectionCheck("problem", f"nothing listens on {host}", step)
     if isinstance(error, TimeoutError):
         return ConnectionCheck("problem", f"no connection to {host} within {TIMEOUT_S:g} s", _check_network())
     why = getattr(error, "strerror", None) or str(error)

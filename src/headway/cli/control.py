@@ -12,25 +12,25 @@ from headway.display.terminal import echo, echo_json
 
 
 @click.command(
-    "pause", short_help="Start nothing more until 'headway resume'.", epilog="Example: headway pause"
+    "pause", short_help="Start no more units until 'headway resume'.", epilog="Example: headway pause"
 )
 @click.argument("job", required=False)
 @json_option
 @where_options
 def pause(job: str | None, config: Path | None, db: str | None, as_json: bool) -> None:
-    """Let JOB (the latest where none is named) finish what is in flight and start nothing more until
-    'headway resume'.
-    """
+    """Pause JOB (default: the latest): units in flight finish, and no more start until 'headway resume'."""
     _request("pause", job, config, db, as_json=as_json)
 
 
-@click.command("cancel", short_help="Stop a job and what it has in flight.", epilog="Example: headway cancel")
+@click.command(
+    "cancel", short_help="Stop a job and cancel its units in flight.", epilog="Example: headway cancel"
+)
 @click.argument("job", required=False)
 @json_option
 @where_options
 def cancel(job: str | None, config: Path | None, db: str | None, as_json: bool) -> None:
-    """Stop JOB (the latest where none is named) at once: what is in flight is cancelled. What it has is kept, and
-    'headway resume' would go on.
+    """Stop JOB (default: the latest) at once and cancel its units in flight. Its results are kept, and
+    'headway resume' continues it.
     """
     _request("cancel", job, config, db, as_json=as_json)
 
@@ -48,11 +48,11 @@ def _request(what: str, name: str | None, config: Path | None, db: str | None, *
         job = find_job(store, name)
         if not workspace.is_live(settings, job):
             raise UsageError(
-                f"nobody is running job '{job.name}'", hint="'headway jobs' shows which are running"
+                f"job '{job.name}' is not running", hint="'headway jobs' lists the jobs and their states"
             )
         must_take_commands(job)
         store.add_command(job.id, what, {}, time.time())
     if as_json:
         echo_json({"job": job.name, "asked": what})
     else:
-        echo(f"job {job.name} was asked to {what}")
+        echo(f"asked job {job.name} to {what}")

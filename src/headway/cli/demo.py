@@ -38,17 +38,19 @@ INTERRUPT_S: Final = 8.0
 LONGEST_S: Final = 120.0
 
 
-@click.command("demo", short_help="A run on a fake provider, no key needed.", epilog="Example: headway demo")
+@click.command(
+    "demo", short_help="Run a batch against a fake provider; no key needed.", epilog="Example: headway demo"
+)
 @click.option(
     "--keep",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Leave everything in DIR, a new or empty directory, to look at.",
+    help="Keep all files in DIR, a new or empty directory.",
 )
 @verbose_option
 def command(keep: Path | None) -> int:
     """Start a fake provider with three accounts of very different limits, run a batch across them, interrupt it
-    half-way, and resume it: about 20 seconds. One of the accounts does not tell its limits.
+    halfway and resume it. This takes about 20 seconds. One of the accounts does not report its limits.
     """
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="headway-demo-") as folder:
@@ -69,10 +71,10 @@ def _make_new(folder: Path) -> None:
         raise UsageError(f"--keep {folder} is not a directory", hint=_ELSEWHERE) from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"--keep {folder} cannot be made: {reason}", hint=_ELSEWHERE) from None
+        raise UsageError(f"--keep {folder} cannot be created: {reason}", hint=_ELSEWHERE) from None
     if set(names) == FILES:
         raise UsageError(
-            f"--keep {folder} holds an earlier demo", hint=f"{_ELSEWHERE}, or remove it: rm -r {folder}"
+            f"--keep {folder} contains an earlier demo", hint=f"{_ELSEWHERE}, or remove it: rm -r {folder}"
         )
     if names:
         raise UsageError(f"--keep {folder} is not empty ({names[0]})", hint=_ELSEWHERE)
@@ -87,19 +89,19 @@ def _show(folder: Path) -> int:
         rows = _write_rows(folder / "questions.jsonl")
         _say(f"a fake provider with three accounts, and {rows:,} requests for them:")
         for name, (rpm, tpm, _, tells, count) in ACCOUNTS.items():
-            told = "told in headers" if tells else "told to nobody"
+            source = "reported in headers" if tells else "not reported"
             echo(
-                f"    {name:7} {rpm:>6,} requests and {tpm:>8,} tokens a minute, {told}: {count:>5,} requests"
+                f"    {name:7} {rpm:>6,} requests and {tpm:>8,} tokens per minute, {source}: {count:>5,} requests"
             )
         _say("headway run questions.jsonl")
         _run(folder, "run", "questions.jsonl", interrupt_after_s=INTERRUPT_S)
-        _say("interrupted. Nothing is lost; headway resume")
+        _say("interrupted; nothing is lost. headway resume")
         code = _run(folder, "resume")
         total = fake.stats()["total"]
     _say("what the provider saw:")
     refused = sum(total["refused"].values())
     echo(
-        f"    {total['ok']:,} answered, {refused:,} refused, {total['repeats']:,} asked again that had their answer already"
+        f"    {total['ok']:,} answered, {refused:,} refused, {total['repeats']:,} sent again after they had been answered"
     )
     return code
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     short_help="Check what is installed, configured and reachable.",
     epilog="Example: headway doctor --offline",
 )
-@click.option("--offline", is_flag=True, help="Connect to nobody.")
+@click.option("--offline", is_flag=True, help="Make no connections.")
 @insecure_http_option
 @json_option
 @where_options
 def command(offline: bool, insecure_http: bool, config: Path | None, db: str | None, as_json: bool) -> int:
-    """Look at everything that a run needs: packages, the configuration, each provider's key and address, the database,
-    free space, jobs that a dead process left, open files. Changes nothing; connects to configured hosts only, without
-    a key. The exit code is 1 where there is a problem.
+    """Check everything that a run needs: packages, the configuration, each provider's key and address, the database,
+    free space, jobs left by a dead process, and the limit on open files. It changes nothing, and connects only to
+    configured hosts, without a key. The exit code is 1 if there is a problem.
     """
     from headway.cli.shared import printing
 
@@ -74,7 +74,7 @@ def _show(check: Check) -> None:
 
 def _sum(problems: int, warnings: int) -> str:
     if not problems and not warnings:
-        return "all is well"
+        return "no problems found"
     from headway.display.formatting import count
 
     parts = [count(n, what) for n, what in ((problems, "problem"), (warnings, "warning")) if n]

@@ -111,11 +111,11 @@ def sqlite() -> Check:
 def terminal() -> Check:
     """Whether a live view can be drawn, and our signs be shown."""
     encoding = (sys.stderr.encoding or locale.getpreferredencoding(False)).lower().replace("-", "")
-    shown = "a terminal" if sys.stderr.isatty() else "no terminal: progress comes in lines"
+    shown = "a terminal" if sys.stderr.isatty() else "not a terminal: progress is printed as lines"
     if os.environ.get("TERM") == "dumb":
-        shown = "a simple terminal: progress comes in lines"
+        shown = "a simple terminal: progress is printed as lines"
     if encoding not in ("utf8", "utf8sig"):
-        text = f"{shown}; its encoding is {encoding}, which lacks some signs"
+        text = f"{shown}; its encoding is {encoding}, which lacks some characters"
         return Check("terminal", "warning", text, "export LC_ALL=C.UTF-8, or PYTHONUTF8=1")
     return ok("terminal", f"{shown}, UTF-8")
 
@@ -133,15 +133,17 @@ def _version(name: str) -> str:
 def configured(config: Config) -> Iterator[Check]:
     """The file, and whom it names."""
     if config.path is None:
-        yield ok("config", "no headway.toml here or above: providers are those whose keys are set")
+        yield ok(
+            "config", "no headway.toml here or in a parent directory: providers are those whose keys are set"
+        )
     else:
         yield ok("config", str(config.path))
     if not config.providers:
         yield Check(
             "providers",
             "problem",
-            "there is none, and no OPENAI_API_KEY or ANTHROPIC_API_KEY is set",
-            "'headway init' writes a headway.toml to start from",
+            "none is configured, and neither OPENAI_API_KEY nor ANTHROPIC_API_KEY is set",
+            "write a headway.toml with 'headway init'",
         )
 
 
@@ -165,12 +167,12 @@ def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
     except ConfigError as error:
         return problem(name, error)
     if not key and not variable:
-        return ok(name, "none is named")
+        return ok(name, "none is configured")
     if not key:
         return ok(name, f"no key is set ({variable}): a server on this machine may need none")
     place = key_source(provider, os.environ, dotenv)
     if is_plain_http(provider.base_url):
-        return ok(name, f"{place}; it is sent to {host_of(provider)} without encryption, as you allow")
+        return ok(name, f"{place}; it is sent to {host_of(provider)} without encryption (insecure_http)")
     return ok(name, place)
 
 
@@ -222,9 +224,9 @@ def records(config: Config) -> Iterator[Check]:
 def _coming(path: Path) -> Check:
     above = _nearest(path)
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        text = f"{path} cannot be made: {above} is no directory that may be written"
+        text = f"{path} cannot be created: {above} is not a writable directory"
         return Check("database", "problem", text, "name another place with --db")
-    return ok("database", f"none yet; the first run makes {path}")
+    return ok("database", f"none yet; the first run creates {path}")
 
 
 def _existing(config: Config, path: Path) -> Iterator[Check]:
@@ -250,7 +252,7 @@ def _state_of(path: Path, file: SqliteFile) -> Check:
         schema, newest = file.probe()
     except HeadwayError as error:
         return problem("database", error)
-    older = "" if schema == newest else f" (the next run brings it to {newest})"
+    older = "" if schema == newest else f" (the next run upgrades it to {newest})"
     return ok("database", f"{path}, schema {schema}{older}, {_size(path)}")
 
 
@@ -266,7 +268,7 @@ def left(config: Config, store: Store) -> Iterator[Check]:
     dead = [job.name for job in live if not workspace.is_live(config, job)]
     if dead:
         text = f"left by a process that died: {', '.join(dead[:5])}{', …' if len(dead) > 5 else ''}"
-        yield Check("jobs", "warning", text, f"go on with: headway resume {dead[0]}")
+        yield Check("jobs", "warning", text, f"resume: headway resume {dead[0]}")
     else:
         yield ok("jobs", f"{len(live)} running" if live else "none running")
 
@@ -277,12 +279,12 @@ def disk(place: Path) -> Check:
         free = shutil.disk_usage(place).free
     except OSError as error:
         text = f"{place}: {(error.strerror or str(error)).lower()}"
-        return Check("disk", "warning", text, "check that the disk is there")
+        return Check("disk", "warning", text, "check that the disk is mounted")
     text = f"{free / 1e9:,.1f} GB free at {place}"
     if free < LEAST_FREE:
-        return Check("disk", "problem", text, "free some: a run stops where the disk is full")
+        return Check("disk", "problem", text, "free some space: a run stops when the disk is full")
     if free < SOME_FREE:
-        return Check("disk", "warning", text, "free some before a large job")
+        return Check("disk", "warning", text, "free some space before a large job")
     return ok("disk", text)
 
 
@@ -307,7 +309,7 @@ def files(config: Config) -> Check:
         return ok("open files", "no limit")
     most = in_flight(config)
     needed = (most or USUAL_IN_FLIGHT) + OTHER_FILES
-    text = f"at most {soft:,}, enough for {count(max(0, soft - OTHER_FILES), 'request')} in flight"
+    text = f"limit {soft:,}, enough for {count(max(0, soft - OTHER_FILES), 'request')} in flight"
     if needed <= soft:
         return ok("open files", text)
     raised = "unlimited" if hard == resource.RLIM_INFINITY else str(min(hard, max(needed, 4096)))

@@ -36,7 +36,7 @@ def dry_run(
     if as_json:
         print_json({**plan.facts(ahead), "out": str(flags.output.path)})
     elif not quiet:
-        plan.show(f"{plan.heading(source.name, ahead)}; a dry run, nothing was sent", ahead)
+        plan.show(f"{plan.heading(source.name, ahead)} (dry run: nothing was sent)", ahead)
         echo(f"  results would go to {flags.output.path}")
     return 0
 
@@ -54,15 +54,15 @@ def confirmed(config: Config, source: JobSource, flags: RunFlags, options: Inges
     """Show the plan and ask; the flags with what was predicted, or None where the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            "--confirm: there is no terminal to ask on",
-            hint="leave --confirm out; 'headway plan FILE' shows the plan",
+            "--confirm needs a terminal",
+            hint="leave it out, or see the plan with 'headway plan FILE'",
         )
     with open_store_or_empty(config) as store:
         ahead = _ahead(config, store, source, flags, options)
     if not ahead.forecast.requests:
         return flags  # Nothing would be sent, so there is nothing to ask.
     plan.show(plan.heading(source.name, ahead), ahead, err=True)
-    if not click.confirm("send it?", default=False, err=True):
+    if not click.confirm("send these requests?", default=False, err=True):
         say("nothing was sent")
         return None
     return flags.expecting(ahead.prediction)

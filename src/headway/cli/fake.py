@@ -23,45 +23,66 @@ if TYPE_CHECKING:
 
 @click.command(
     "fake",
-    short_help="A provider on loopback to try clients out against.",
+    short_help="Serve a fake provider with limits and faults on loopback.",
     epilog="Example: headway fake --port 8900 --rpm 600 --tpm 100000 --burst 10s --latency 200ms --fault 5xx=0.05",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8900, show_default=True, help="0 is any free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8900,
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
 )
 @click.option("--rpm", type=float, metavar="N", help="Requests per minute.")
 @click.option("--rpd", type=float, metavar="N", help="Requests per day.")
-@click.option("--tpm", type=float, metavar="N", help="Tokens per minute, input and max_tokens together.")
+@click.option("--tpm", type=float, metavar="N", help="Tokens per minute: input and max_tokens together.")
 @click.option("--itpm", type=float, metavar="N", help="Input tokens per minute.")
-@click.option("--otpm", type=float, metavar="N", help="Output tokens per minute, as they are produced.")
-@click.option("--max-concurrency", type=int, metavar="N", help="Requests at once.")
-@click.option("--burst", metavar="TIME", help="How deep each bucket is (60s).")
-@click.option("--headers", metavar="STYLE", help="auto, openai, anthropic, minute or none.")
 @click.option(
-    "--dialect", metavar="VENDOR", help="Whose words and headers: groq, mistral, azure, vllm … (by the path)."
+    "--otpm", type=float, metavar="N", help="Output tokens per minute, counted as they are produced."
 )
-@click.option("--context", type=int, metavar="N", help="The longest prompt, in tokens.")
-@click.option("--latency", metavar="TIME", help="How long an answer takes; 100ms-300ms is a range.")
-@click.option("--ttft", metavar="TIME", help="How long until a stream begins.")
-@click.option("--per-token", metavar="TIME", help="How long each output token takes.")
-@click.option("--output-tokens", metavar="N", help="How long answers are; 100-300 is a range.")
+@click.option("--max-concurrency", type=int, metavar="N", help="Requests in flight.")
+@click.option("--burst", metavar="TIME", help="Depth of each bucket. Default: 60s.")
+@click.option(
+    "--headers", metavar="STYLE", help="Rate-limit headers: auto, openai, anthropic, minute or none."
+)
+@click.option(
+    "--dialect",
+    metavar="VENDOR",
+    help="Errors and headers of this vendor: groq, mistral, azure, vllm … Default: by the path.",
+)
+@click.option("--context", type=int, metavar="N", help="Longest prompt, in tokens.")
+@click.option("--latency", metavar="TIME", help="Time to answer; 100ms-300ms is a range.")
+@click.option("--ttft", metavar="TIME", help="Time until a stream begins.")
+@click.option("--per-token", metavar="TIME", help="Time per output token.")
+@click.option("--output-tokens", metavar="N", help="Length of answers; 100-300 is a range.")
 @click.option(
     "--fault",
     "faults",
     multiple=True,
     metavar="KIND[=CHANCE|/N|@TIME|@FROM-TO]",
-    help="What goes wrong, and when (repeatable).",
+    help="A fault, and when it happens (repeatable).",
 )
 @click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE.yaml", help="Accounts, faults, tools."
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE.yaml",
+    help="Read accounts, faults and tools from a file.",
 )
-@click.option("--key", "keys", multiple=True, metavar="NAME=KEY", help="An account of its own (repeatable).")
-@click.option("--strict", is_flag=True, help="Refuse keys that no account has.")
-@click.option("--seed", type=int, help="Of chance; the same seed, the same delays and faults.")
-@click.option("--port-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the port here.")
-@click.option("--for", "for_", metavar="TIME", help="End by itself after this long.")
-@click.option("--json", "as_json", is_flag=True, help="The start and the summary as one line of JSON each.")
-@click.option("-q", "--quiet", is_flag=True, help="No summary, and no start line either unless --json.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="NAME=KEY",
+    help="Give this key an account of its own (repeatable).",
+)
+@click.option("--strict", is_flag=True, help="Reject keys that belong to no account.")
+@click.option("--seed", type=int, help="Seed of delays and faults: the same seed repeats them.")
+@click.option("--port-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the port to FILE.")
+@click.option("--for", "for_", metavar="TIME", help="Exit after this time.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the start line and the summary as JSON, one line each."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print no summary, and no start line except with --json.")
 @verbose_option
 def command(
     port: int,
@@ -76,11 +97,11 @@ def command(
     quiet: bool,
     **account: Any,
 ) -> None:
-    """Answer as OpenAI and Anthropic do, on 127.0.0.1: chat completions, responses, embeddings and messages, plain
-    and streamed; as Azure OpenAI, Gemini and Bedrock; with real limits, real headers and, if you like, real trouble. The answers echo the requests.
+    """Serve the APIs of OpenAI (chat completions, responses, embeddings), Anthropic, Azure OpenAI, Gemini and Bedrock on
+    127.0.0.1, plain and streamed, with limits, rate-limit headers and optional faults. Answers echo the requests.
 
-    GET /stats tells what was admitted, refused, answered, repeated and lost. Flags about limits, delays and answers
-    are for the account `default`, which takes every key that has no account of its own.
+    GET /stats counts what was admitted, refused, answered, repeated and lost. The flags for limits, delays and answers
+    set the account `default`, which is used by every key without an account of its own.
     """
     from headway.fake.flags import config_from_flags
 

@@ -22,15 +22,15 @@ MODE: Final = 0o644
 
 @click.command(
     "init",
-    short_help="Write a commented headway.toml from the keys it finds.",
+    short_help="Write a commented headway.toml from the keys that are set.",
     epilog="Example: headway init",
 )
-@click.option("--force", is_flag=True, help="Replace a headway.toml that is there already.")
+@click.option("--force", is_flag=True, help="Replace an existing headway.toml.")
 @json_option
 @verbose_option
 def command(force: bool, as_json: bool) -> None:
-    """Write a headway.toml into the working directory, with a provider for each key that is set in the environment or
-    in a .env file here, and every setting explained. Only the names of variables are written, never a key.
+    """Write a headway.toml into the working directory: a provider for each key that is set in the environment or in
+    a .env file here, and a comment for every setting. The file holds names of variables, never a key.
     """
     from headway.cli.shared import printing
     from headway.config import read_env_file
@@ -74,8 +74,8 @@ def _about(found: list[DetectedAccount]) -> str:
     if found:
         return f" with {len(found)} provider{'s' if len(found) > 1 else ''}:"
     return (
-        ": no key was found in the environment or in .env, so it names a server on this machine "
-        "(with a key: export OPENAI_API_KEY=… and 'headway init --force')"
+        " for a server on this machine: no key was found in the environment or in .env "
+        "(to use one: export OPENAI_API_KEY=…, then 'headway init --force')"
     )
 
 
@@ -83,18 +83,18 @@ def _notes(above: Path | None) -> list[str]:
     """What keeps the new file from being what is used, or the new file keeps from being used."""
     notes = []
     if above is not None:
-        notes.append(f"{above} is not used here any more")
+        notes.append(f"{above} is no longer used in this directory")
     if os.environ.get("HEADWAY_CONFIG"):
-        notes.append("HEADWAY_CONFIG is set, and names the file that is used instead")
+        notes.append("HEADWAY_CONFIG is set: the file that it names is used instead")
     return notes
 
 
 def _must_be_free(path: Path, *, force: bool) -> None:
     if path.is_dir():
-        raise UsageError(f"{path} is a directory", hint="move it away")
+        raise UsageError(f"{path} is a directory", hint="move or rename it")
     if os.path.lexists(path) and not force:
         raise UsageError(
-            f"{path} exists", hint="look at it with 'headway doctor', or replace it with --force"
+            f"{path} already exists", hint="check it with 'headway doctor', or replace it with --force"
         )
 
 
@@ -114,5 +114,5 @@ def _write(path: Path, text: str, *, force: bool) -> None:
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {(error.strerror or str(error)).lower()}",
-            hint="go to a directory that may be written",
+            hint="run it in a writable directory",
         ) from None

@@ -17,7 +17,7 @@ from headway.display.terminal import echo, echo_json, echo_text
 @json_option
 @where_options
 def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
-    """List every job in the database, the newest first."""
+    """List all jobs in the database, newest first."""
     from headway.cli.shared import printing, workspace
     from headway.jobs.kinds import kind_of
     from headway.reports.jobs import job_report
@@ -39,13 +39,13 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
 
 
 @click.command(
-    "status", short_help="How a job stands, lane by lane.", epilog="Example: headway status --json"
+    "status", short_help="Show the state of a job, lane by lane.", epilog="Example: headway status --json"
 )
 @click.argument("job", required=False)
 @json_option
 @where_options
 def status(job: str | None, config: Path | None, db: str | None, as_json: bool) -> None:
-    """Show how JOB (the latest where none is named) stands: totals, lanes, failures by kind, and what it waits for."""
+    """Show the state of JOB (default: the latest): totals, lanes, failures by kind, and what it waits for."""
     from headway.cli.shared import printing, workspace
     from headway.cli.shared.resume_hint import next_step
     from headway.display.status_text import status_lines, stop_texts, use_line
@@ -81,14 +81,16 @@ def status(job: str | None, config: Path | None, db: str | None, as_json: bool) 
 
 
 @click.command(
-    "show", short_help="Everything about one unit.", epilog="Example: headway show requests-3fa2c1 row-17"
+    "show",
+    short_help="Show everything about one unit.",
+    epilog="Example: headway show requests-3fa2c1 row-17",
 )
 @click.argument("job")
 @click.argument("unit")
 @json_option
 @where_options
 def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool) -> None:
-    """Show what UNIT (an id of the input, or an index) of JOB sent, what came back, and every attempt at it."""
+    """Show the request, the answer and every attempt of UNIT (an id of the input, or an index) of JOB."""
     from headway.cli.shared import printing, workspace
     from headway.display.unit_text import unit_lines
     from headway.jobs.kinds import kind_of
@@ -123,9 +125,9 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
     type=click.Path(path_type=Path),
     callback=output_name,
     metavar="FILE",
-    help="Instead of standard output: .jsonl, or a table as .csv, .tsv or .parquet.",
+    help="Write to FILE instead of standard output: .jsonl, or a table (.csv, .tsv, .parquet).",
 )
-@click.option("--force", is_flag=True, help="Replace FILE where it exists.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @safe_cells_option
 @json_option
 @where_options
@@ -138,8 +140,8 @@ def export(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Write one row for each unit of JOB (the latest where none is named) as it stands, in input order: JSON lines,
-    whether --json is given or not, or a table where --out names one (.csv, .tsv, .parquet).
+    """Write the results of JOB (default: the latest) that are recorded so far, one row per unit in input order: as JSON
+    lines, with or without --json, or as a table if --out names one (.csv, .tsv, .parquet).
     """
     from headway.batch.file_types import must_be_spreadsheet
     from headway.cli.shared import printing, workspace
@@ -166,7 +168,7 @@ def export(
         target = real_path(out)
         with OutputLock(target, chosen.name, make=False):
             if out.exists() and not force:
-                raise UsageError(f"{out} exists", hint="replace it with --force")
+                raise UsageError(f"{out} already exists", hint="replace it with --force")
             try:
                 with Replacement(target) as fresh:
                     kind.export(fresh.file, target.name, store, chosen, safe_cells=safe_cells)

@@ -23,25 +23,27 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "lanes", short_help="What is known of every lane.", epilog="Example: headway lanes --rpm alpha/gpt-x=600"
+    "lanes",
+    short_help="Show the limits and the state of every lane.",
+    epilog="Example: headway lanes --rpm alpha/gpt-x=600",
 )
-@limit_options("Let the jobs that run now keep LANE to N {} from here on. 0: any number.".format, "LANE=N")
+@limit_options("Ask running jobs to keep LANE to N {}. 0 is unlimited.".format, "LANE=N")
 @click.option(
     "--reopen",
     multiple=True,
     metavar="LANE",
-    help="Let them try LANE again now, whatever it waits for; where no job runs, clear the hold on record.",
+    help="Ask running jobs to try LANE again now; if none uses it, clear its recorded hold.",
 )
 @json_option
 @where_options
 def command(
     config: Path | None, db: str | None, as_json: bool, reopen: tuple[str, ...], **flags: Any
 ) -> None:
-    """Show every lane that was ever used: limits told, configured or found, how much was left, window, holds, and
-    which limit binds. Rates are a minute's.
+    """Show every lane that was ever used: its limits (configured, reported or learned) and what is available of them,
+    its window and holds, and the limit that held it back.
 
-    With a limit or --reopen, tell the jobs that run now instead; LANE is a lane as it is shown here, or a provider.
-    Limits for later runs are in headway.toml.
+    With a limit or --reopen, ask the running jobs for a change instead. LANE is a lane as shown here, or a provider.
+    Limits of later runs are set in headway.toml.
     """
     from headway.cli.shared import printing, workspace
     from headway.display.lane_text import lane_lines
@@ -93,12 +95,12 @@ class LaneRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         new = ", ".join(
-            f"{value:,.10g} {LIMITS[limit]}" if value else f"any number of {LIMITS[limit]}"
+            f"{value:,.10g} {LIMITS[limit]}" if value else f"unlimited {LIMITS[limit]}"
             for limit, value in self.limits.items()
         )
         keep = f"keep {self.lane} to {new}" if new else ""
         again = f"try {self.lane} again" if self.reopen else ""
-        return f"job {self.job} was asked to {' and to '.join(filter(None, (keep, again)))}"
+        return f"asked job {self.job} to {' and to '.join(filter(None, (keep, again)))}"
 
 
 class ReopenedLane(msgspec.Struct, frozen=True):
@@ -110,8 +112,8 @@ class ReopenedLane(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.held_until_utc is None:
-            return f"{self.lane}: no hold is on record, and no job that runs now uses it"
-        return f"{self.lane}: the hold until {clock(self.held_until_utc)} is cleared ({short(self.reason)})"
+            return f"{self.lane}: it has no recorded hold, and no running job uses it"
+        return f"{self.lane}: cleared the hold until {clock(self.held_until_utc)} ({short(self.reason)})"
 
 
 def ask_jobs(
@@ -126,7 +128,7 @@ def ask_jobs(
         live = {job.name: job.id for job in store.jobs() if workspace.is_live(config, job)}
         if limits and not live:
             raise UsageError(
-                "no job is running", hint="limits for later runs are in headway.toml: [providers.NAME.limits]"
+                "no job is running", hint="set limits for later runs in headway.toml: [providers.NAME.limits]"
             )
         in_use = _in_use(store, live)
         programs = [job for job in store.jobs() if job.name in live and kind_of(job).command_refusal(job)]
@@ -163,12 +165,12 @@ def _must_be_known(
     running = sorted({lane for _, lane in in_use})
     recorded = sorted({*running, *(lane.name for lane in unused)})
     for names, lanes, what in (
-        (limits, running, "job that is running uses a"),
-        (reopen, recorded, "job used a"),
+        (limits, running, "running job uses"),
+        (reopen, recorded, "job has used"),
     ):
         for name in names:
             if not any(_means(name, lane) for lane in lanes):
-                known = f"one of {', '.join(lanes)}" if lanes else "'headway lanes' shows them"
+                known = f"lanes: {', '.join(lanes)}" if lanes else "'headway lanes' lists the lanes"
                 raise UsageError(f"no {what} lane '{name}'", hint=known)
 
 

@@ -30,28 +30,33 @@ PIPE_WIDTH: Final = 160
 
 @click.command(
     "plan",
-    short_help="Time, tokens, cost and the limit that binds, before a cent is spent.",
+    short_help="Predict time, tokens and cost; send nothing.",
     epilog="Example: headway plan requests.jsonl --rpm alpha=6000",
 )
 @click.argument("file", type=click.Path(allow_dash=True))
 @recipe_options
-@limit_options("What if provider NAME allowed N {}? 0: any number.".format, "NAME=N")
-@click.option("--concurrency", type=int, metavar="N", help="At most so many requests at once over all lanes.")
+@limit_options("Plan as if provider NAME allowed N {}. 0 is unlimited.".format, "NAME=N")
+@click.option("--concurrency", type=int, metavar="N", help="At most N requests in flight over all lanes.")
 @click.option("--serial", is_flag=True, help="One request at a time, in input order.")
-@click.option("--delay", metavar="TIME", default="0", help="Wait so long between requests, one at a time.")
-@click.option("--fresh", is_flag=True, help="Plan all of it, whatever was done before.")
-@click.option("--skip-bad-rows", is_flag=True, help="Leave bad rows out instead of refusing the file.")
+@click.option(
+    "--delay",
+    metavar="TIME",
+    default="0",
+    help="Send one request at a time, and wait this long between them.",
+)
+@click.option("--fresh", is_flag=True, help="Plan the whole file, even if part of it is done.")
+@click.option("--skip-bad-rows", is_flag=True, help="Leave out bad rows instead of rejecting the file.")
 @json_option
 @quiet_option
 @where_options
 def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str | None, **flags: Any) -> int:
-    """Say what FILE would take if it were run now: requests, tokens and cost of each lane, how long, and which limit
-    it comes from. The real scheduler runs in virtual time over the rows, the limits that are configured or were
-    learned, and what answers of earlier jobs were like: `headway run FILE --limit 100` teaches enough. Ranges say how
-    sure that is; what nobody knows yet is assumed, and named.
+    """Predict what FILE would take if it were run now: requests, tokens, cost and time of each lane, and the limit that
+    determines the time. The real scheduler runs in virtual time over the rows, with the limits that are configured or
+    learned and with the answer lengths of earlier jobs. `headway run FILE --limit 100` is enough to learn them. Ranges
+    show the uncertainty; assumptions are listed.
 
-    Nothing is sent, and no key is needed. Of a job that was begun before only what is left is planned. When it runs,
-    its end and `headway status` compare the plan with what it took.
+    Nothing is sent, and no key is needed. If the job was started before, only the rest is planned. The summary of the
+    run and `headway status` compare the plan with the result.
     """
     from headway.cli.run import counter
     from headway.cli.shared import printing, workspace
@@ -101,7 +106,7 @@ def limits_of(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, floa
     def check(flag: str, name: str) -> None:
         if name not in config.providers:
             known = ", ".join(config.providers)
-            raise UsageError(f"{flag}: there is no provider '{name}'", hint=f"one of {known}")
+            raise UsageError(f"{flag}: there is no provider '{name}'", hint=f"providers: {known}")
 
     return limits_by_name(flags, check)
 

@@ -13,15 +13,15 @@ from headway.cli.shared.click_options import run_options, where_options
 
 @click.command(
     "resume",
-    short_help="Go on with a job; un-pauses one that runs.",
+    short_help="Resume a job that stopped or is paused.",
     epilog="Example: headway resume",
 )
 @click.argument("job", required=False)
 @run_options
 @where_options
 def resume(job: str | None, **options: Any) -> int:
-    """Go on with JOB (the latest where none is named). A job that some process runs is un-paused; otherwise it is
-    started again here: what succeeded stays, everything else is run.
+    """Resume JOB (default: the latest). If a process is running the job, it is un-paused. Otherwise the job is started
+    again here: units that succeeded stay, all others run.
     """
     return _again(job, only_failed=False, **options)
 
@@ -30,17 +30,15 @@ def resume(job: str | None, **options: Any) -> int:
     "retry", short_help="Run the failed units of a job again.", epilog="Example: headway retry --failed"
 )
 @click.argument("job", required=False)
-@click.option(
-    "--failed", is_flag=True, help="The units that failed or timed out (there is nothing else to retry yet)."
-)
+@click.option("--failed", is_flag=True, help="Retry the units that failed or timed out (required).")
 @run_options
 @where_options
 def retry(job: str | None, failed: bool, **options: Any) -> int:
-    """Run the units of JOB (the latest where none is named) that failed or timed out once more, and no others."""
+    """Run the units of JOB (default: the latest) that failed or timed out again, and no others."""
     from headway.errors import UsageError
 
     if not failed:
-        raise UsageError("say what to retry", hint="headway retry --failed")
+        raise UsageError("--failed is required", hint="run 'headway retry --failed'")
     return _again(job, only_failed=True, **options)
 
 
@@ -69,7 +67,9 @@ def _again(
         if not only_failed and workspace.is_live(settings, job):
             must_take_commands(job)
             store.add_command(job.id, "resume", {}, time.time())
-            return printing.tell(f"job {job.name} goes on", {"job": job.name, "asked": "resume"}, as_json)
+            return printing.tell(
+                f"asked job {job.name} to resume", {"job": job.name, "asked": "resume"}, as_json
+            )
         kind = file_kind_of(job)
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
             report = job_report(store, job, workspace.state_of(settings, job))

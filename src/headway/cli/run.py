@@ -23,18 +23,16 @@ _SHOWN: Final = ("progress", "quiet", "as_json")
 
 @click.command(
     "run",
-    short_help="Send a batch; the same file again goes on where it stopped.",
+    short_help="Run a batch; the same file again resumes it.",
     epilog="Example: headway run requests.jsonl --out answers.jsonl",
 )
 @click.argument("file", type=click.Path(allow_dash=True))
 @recipe_options
-@click.option("--dry-run", is_flag=True, help="Check and plan everything, send and write nothing.")
-@click.option(
-    "--confirm", is_flag=True, help="Show the plan (see 'headway plan') and ask before anything is sent."
-)
-@click.option("--fresh", is_flag=True, help="Start over as a new job, whatever was done before.")
-@click.option("--only-failed", is_flag=True, help="Of a job that ran before, run only the units that failed.")
-@click.option("--skip-bad-rows", is_flag=True, help="Leave bad rows out instead of refusing the file.")
+@click.option("--dry-run", is_flag=True, help="Check the input and show the plan; send and write nothing.")
+@click.option("--confirm", is_flag=True, help="Show the plan (see 'headway plan') and ask before sending.")
+@click.option("--fresh", is_flag=True, help="Start over as a new job, even if this file was run before.")
+@click.option("--only-failed", is_flag=True, help="Run only the units that failed in an earlier run.")
+@click.option("--skip-bad-rows", is_flag=True, help="Leave out bad rows instead of rejecting the file.")
 @run_options
 @where_options
 def command(
@@ -46,13 +44,13 @@ def command(
     out: Path | None,
     **flags: Any,
 ) -> int:
-    """Send every request in FILE (.jsonl, or - for standard input) as fast as its provider's limits allow, and write
-    the answers in input order. FILE may be a table too (.csv, .tsv, .parquet): --prompt says what to ask about each of its
-    rows. All but Parquet may be compressed (.gz). Results are a table where --out names one. --schema wants answers that
-    are JSON of one form: each is checked, and asked for once more where it does not fit.
+    """Send every request in FILE (.jsonl, or - for standard input) as fast as the providers' limits allow, and write
+    the answers in input order. FILE can also be a table (.csv, .tsv, .parquet): then --prompt is the question to ask
+    about each row. All formats except Parquet can be compressed (.gz). --out can name a table as well. With --schema,
+    answers are JSON: each one is checked, and requested once more if it does not fit the schema.
 
-    Everything is recorded as it happens: after Ctrl-C, a crash or a lost connection the same command goes on where it
-    stopped, and pays for nothing twice. No concurrency has to be chosen; each lane finds its own pace.
+    Everything is recorded as it happens. After Ctrl-C, a crash or a lost connection, the same command resumes the job
+    and pays for nothing twice. You choose no concurrency: each lane finds its own pace.
     """
     from headway.cli.shared import printing, run_job, workspace
     from headway.jobs.base import IngestOptions
@@ -97,6 +95,6 @@ def counter(quiet: bool) -> Callable[[int], None]:
 
     def show(total: int) -> None:
         if total >= 50_000:
-            overwrite(f"taking in {total:,} rows …")
+            overwrite(f"reading rows: {total:,} …")
 
     return show

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "simulate",
-    short_help="Run the real scheduler in virtual time against modelled providers.",
+    short_help="Simulate a scenario in virtual time.",
     epilog="Example: headway simulate scenarios/demo.yaml --plot demo.svg",
 )
 @click.argument("scenario", type=click.Path(path_type=Path))
@@ -28,30 +28,32 @@ if TYPE_CHECKING:
     "policies",
     multiple=True,
     metavar="NAME",
-    help="Run only this policy (repeatable); by default all.",
+    help="Run only this policy (repeatable). Default: all.",
 )
 @click.option(
     "--lane",
     "lanes",
     multiple=True,
     metavar="NAME",
-    help="Run only this lane (repeatable), as if it were alone.",
+    help="Run only this lane (repeatable), without the others.",
 )
 @click.option(
-    "--seed", "seeds", multiple=True, type=int, help="Instead of the scenario's own seeds (repeatable)."
+    "--seed", "seeds", multiple=True, type=int, help="Use this seed instead of the scenario's (repeatable)."
 )
 @click.option(
-    "--order", type=click.Choice(["auto", "input", "longest"]), help="Instead of the scenario's own order."
+    "--order",
+    type=click.Choice(["auto", "input", "longest"]),
+    help="Use this order instead of the scenario's.",
 )
 @click.option(
     "--plot",
     "plot_to",
     type=click.Path(path_type=Path),
     metavar="FILE.svg|png",
-    help="Draw each lane's use of its limit under the first policy.",
+    help="Plot how much of its limit each lane uses under the first policy.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress on stderr.")
 @verbose_option
 def command(
     scenario: Path,
@@ -63,11 +65,12 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run the real scheduler in virtual time against the providers that SCENARIO (a YAML file) describes,
-    next to the policies that people write by hand. No key, no network; ten minutes take about a second a policy.
+    """Run the real scheduler in virtual time against the providers that SCENARIO (a YAML file) describes, and compare
+    it with policies that people write by hand. It needs no key and no network. Ten simulated minutes take about a
+    second per policy.
 
-    For each lane it shows the makespan over its theoretical bound, the 429s per 1000 units, how much of the
-    binding limit was used, and stalls. Over several seeds each figure is the worst.
+    For each lane it shows the makespan divided by its theoretical bound, the 429s per 1000 units, how much of the
+    binding limit was used, and stalls. With several seeds, each figure is the worst one.
     """
     from headway.sim.runner import HEADWAY, POLICIES, simulate
     from headway.sim.scenario import load
@@ -75,7 +78,7 @@ def command(
     chosen = _narrowed(load(scenario), lanes, seeds, order)
     unknown = [name for name in policies if name not in POLICIES]
     if unknown:
-        raise UsageError(f"there is no policy '{unknown[0]}'", hint=f"one of {', '.join(POLICIES)}")
+        raise UsageError(f"there is no policy '{unknown[0]}'", hint=f"policies: {', '.join(POLICIES)}")
     if plot_to is not None:
         from headway.sim.plot import check
 
@@ -110,7 +113,7 @@ def _narrowed(
     changes: dict[str, object] = {}
     for name in lanes:
         if name not in scenario.lanes:
-            raise UsageError(f"the scenario has no lane '{name}'", hint=f"one of {', '.join(scenario.lanes)}")
+            raise UsageError(f"the scenario has no lane '{name}'", hint=f"lanes: {', '.join(scenario.lanes)}")
     if lanes:
         changes["lanes"] = {name: scenario.lanes[name] for name in lanes}
     if seeds:

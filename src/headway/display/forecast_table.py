@@ -23,7 +23,7 @@ def table(forecast: Forecast, width: int = WIDE) -> Table:
     total = _total(forecast, width)
     shown = [name for name in total if width >= NARROW or not name.startswith("tokens")]
     for name in shown:
-        words = name in ("lane", "bound by")
+        words = name in ("lane", "limited by")
         rows.add_column(
             name, total[name], justify="left" if words else "right", no_wrap=not words, overflow="fold",
             min_width=12 if words else None,
@@ -42,7 +42,7 @@ def notes(forecast: Forecast) -> list[str]:
         )
     if forecast.simulated < forecast.requests:
         lines.append(
-            f"{forecast.simulated:,} of {forecast.requests:,} requests were simulated; the rest goes on at their pace"
+            f"{forecast.simulated:,} of {forecast.requests:,} requests were simulated; the rest is assumed to take as long"
         )
     return lines
 
@@ -55,7 +55,7 @@ def _cells(lane: LaneForecast, width: int) -> dict[str, str]:
         "tokens out": _tokens(lane.output_tokens, width),
         "cost": "?" if lane.cost_usd is None else _range(lane.cost_usd, _dollars, width),
         "time": _range(lane.time_s, duration, width),
-        "bound by": lane.binding,
+        "limited by": lane.binding,
     }
 
 
@@ -67,7 +67,7 @@ def _total(forecast: Forecast, width: int) -> dict[str, str]:
         "tokens out": _tokens(forecast.output_tokens, width),
         "cost": _total_cost(forecast, width),
         "time": _range(forecast.time_s, duration, width),
-        "bound by": "",
+        "limited by": "",
     }
 
 

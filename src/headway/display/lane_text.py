@@ -38,14 +38,14 @@ def _facts(
         if meter.name.endswith(OUR_PART) or (meter.name == LEARNED and not learned.found):
             continue  # One job's alone, whichever looked last; or not known yet.
         yield _meter(meter)
-    window = "open" if seen.window is None else f"{seen.window}"
-    yield f"window {window}, {seen.in_flight} in flight, {seen.refused:,} refused of {seen.started:,}"
+    window = "unlimited" if seen.window is None else f"{seen.window:,}"
+    yield f"window {window}, {seen.in_flight:,} in flight, {seen.refused:,} of {seen.started:,} rate-limited"
     if seen.started:
         yield f"latest run: {held_back(seen)}"
     if cost := cost_of(report.spent):
-        yield f"spent over all jobs: {cost}"
+        yield f"cost of all jobs: {cost}"
     if seen.others:
-        yield f"somebody else on this key uses about {seen.others:.0%}"
+        yield f"other users of this key take about {seen.others:.0%} of its limit"
     if learned.held_until_utc and learned.held_until_utc > now_utc:
         yield f"held until {clock(learned.held_until_utc)}: {learned.hold_reason}"
 
@@ -64,8 +64,8 @@ def _wait(wait: Wait, now_utc: float, age_s: float) -> str:
 def _meter(meter: MeterView) -> str:
     """One limit. A day's has no depth to speak of: all of it may go at once."""
     if meter.name == LEARNED:
-        return f"pace found so far: {meter.limit:,.0f} {meter.dimension.replace('_', ' ')} a minute"
-    source = "reported" if meter.reported else "configured or found"
+        return f"learned so far: about {meter.limit:,.0f} {meter.dimension.replace('_', ' ')} per minute"
+    source = "reported" if meter.reported else "configured or learned"
     left = min(meter.limit, max(0.0, meter.level))
-    depth = "" if meter.name.endswith("per day") else f", {duration(meter.depth_s)} deep"
-    return f"{meter.limit:,.0f} {meter.name} ({source}), {left:,.0f} left{depth}"
+    depth = "" if meter.name.endswith("per day") else f", bucket depth {duration(meter.depth_s)}"
+    return f"{meter.limit:,.0f} {meter.name} ({source}): {left:,.0f} available{depth}"

@@ -138,7 +138,7 @@ def _lanes(view: View, width: int, room: int) -> RenderableType:
     rows = [(_cells(lane, view, width), "" if _busy(lane) else "dim") for lane in shown]
     if rest := lanes[len(shown) :]:
         rows.append((_folded(rest, width), "dim"))
-    names = ["lane", *NUMBERS, *(["limit"] if width >= NARROW else []), "waits for"]
+    names = ["lane", *NUMBERS, *(["limit"] if width >= NARROW else []), "waiting for"]
     table = Table(box=None, padding=(0, 1), show_edge=False, header_style="dim")
     widths = _widths(names, [cells for cells, _ in rows], width)
     for name, most in zip(names, widths, strict=True):

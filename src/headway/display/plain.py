@@ -68,11 +68,9 @@ def _at_stake(unknown: list[UnknownOutcome]) -> str:
     """The most that units may cost again."""
     usd = again_usd(unknown)
     if usd is not None and all(one.max_tokens for one in unknown):
-        return f"at most {money(usd)} again"
+        return f"at most {money(usd)} more"
     if usd is not None:  # Only the model's own limit ends an answer.
-        return (
-            f"about {money(usd)} again, if no answer is longer than what is set aside for it (no max_tokens)"
-        )
+        return f"about {money(usd)} more, if no answer is longer than reserved for (no max_tokens)"
     tokens_in = sum(one.chars for one in unknown) / 4.0
     text = f"about {tokens_in:,.0f} tokens in"
     if all(one.max_tokens for one in unknown):  # Otherwise only the model's own limit ends an answer.
@@ -84,12 +82,12 @@ def began_lines(job: Job, unknown: list[UnknownOutcome]) -> list[str]:
     """What there is to do, and what nobody knows the outcome of."""
     text = f"job {job.name}: {units(job.total)}"
     if job.good:
-        text += f"; {saved(job)}; {job.total - job.good:,} to go"
+        text += f", {saved(job)}, {job.total - job.good:,} to go"
     if not unknown:
         return [text]
     names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
-    lost = f"{units(len(unknown))} may have been sent when the last process ended, and nobody knows how that went: {names}"
-    return [text, f"{lost}; sent again, they may be paid for twice: {_at_stake(unknown)}"]
+    lost = f"{units(len(unknown))} may have been sent before the last process ended; the outcome is unknown: {names}"
+    return [text, f"{lost}; sending them again may cost {_at_stake(unknown)}"]
 
 
 def noted_line(event: JobEvent, at: Clock = clock) -> str:
@@ -111,7 +109,7 @@ def progress_line(view: View, at: Clock = clock) -> str:
     if failed:
         parts.append(f"{failed:,} failed")
     if view.refused:
-        parts.append(f"{view.refused:,} × 429")
+        parts.append(f"{view.refused:,} rate-limited")
     if view.paused:
         parts.append("paused")
     elif snapshot.eta_s is not None and ended < view.total:
@@ -125,7 +123,7 @@ def waiting(lane: LaneView, view: View, at: Clock = clock) -> str:
     if lane.wait is None or not lane.remaining:
         return ""
     if lane.wait.until is None:
-        return f"{view.names[lane.key]} waits for {wait_text(lane.wait)}" if not lane.in_flight else ""
+        return f"{view.names[lane.key]} waits: {wait_text(lane.wait)}" if not lane.in_flight else ""
     if lane.wait.until - view.snapshot.at < SHORT_WAIT_S:
         return ""
     until = at(lane.wait.until + view.utc_offset_s)

@@ -20,8 +20,8 @@ from headway.stores.answer_cache import CallsSaved
 _ENDS: Final = {
     "complete": "done",
     "failed": "done, with failures",
-    "stopped": "stopped: a lane cannot go on",
-    "deadline": "stopped: --max-duration is over",
+    "stopped": "stopped: a lane cannot continue",
+    "deadline": "stopped: --max-duration reached",
     "budget": "stopped: the budget is used up",
     "parked": "parked: a lane is held for longer than --max-hold",
     "interrupted": "interrupted",

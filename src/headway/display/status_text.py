@@ -26,7 +26,7 @@ def use_line(job: JobReport, *, sends_requests: bool) -> str:
     if job.input_tokens or job.output_tokens:
         parts.append(f"{job.input_tokens:,} tokens in, {job.output_tokens:,} out")
     if job.refused:
-        parts.append(f"{job.refused:,} met a rate limit")
+        parts.append(f"{job.refused:,} rate-limited")
     if cost := cost_of(job.use):
         parts.append(cost)
     return ", ".join(parts)
@@ -57,7 +57,7 @@ def status_lines(report: StatusReport, origin: Sequence[str], next_step: str) ->
 def failure_lines(job: JobReport, examples: Sequence[str]) -> list[str]:
     """Failures by kind, with one example each."""
     return [
-        f"{failure.units:,} × {failure.code or 'failed'}, for example {example}: {short(failure.message)}"
+        f"{units(failure.units)} ended with '{failure.code or 'failed'}', for example {example}: {short(failure.message)}"
         for failure, example in zip(job.failures, examples, strict=True)
     ]
 
@@ -74,7 +74,7 @@ def stop_texts(report: StatusReport) -> dict[str, str]:
 
 def _pace_lines(report: StatusReport) -> list[str]:
     if report.job.state == "paused":
-        return ["nothing starts until 'headway resume'"]
+        return ["nothing new starts until 'headway resume'"]
     if report.progress is None or report.progress.totals.eta_s is None:
         return []
     return [f"about {duration(report.progress.totals.eta_s)} left"]
@@ -85,8 +85,8 @@ def _unknown_lines(unknown: Sequence[str]) -> list[str]:
         return []
     names = ", ".join(unknown[:MOST_IDS]) + (", …" if len(unknown) > MOST_IDS else "")
     return [
-        "no process runs this job now: the last one ended without a word",
-        f"{units(len(unknown))} may have been sent; the outcome is unknown until the job is resumed: {names}",
+        "no process runs this job: the last one died",
+        f"{units(len(unknown))} may have been sent; their outcome is unknown until the job is resumed: {names}",
     ]
 
 

@@ -42,7 +42,9 @@ def _about_key(
     config: Config, provider: ProviderConfig, reason: AccountRefused, environ: Mapping[str, str]
 ) -> str:
     if reason.wrong_path:
-        return f" — check base_url, which is {provider.base_url}: it ends before the endpoint, with or without /v1"
+        return (
+            f" — check base_url ({provider.base_url}): it must end before the endpoint, with or without /v1"
+        )
     variables = variables_of(provider, environ, dotenv_of(config))
     if variables:
         return f" — check the key in {variables}, and that it may use this model"
@@ -53,7 +55,7 @@ def _about_address(config: Config, provider: ProviderConfig) -> str:
     where = f"base_url is {provider.base_url}"
     if config.path is not None:
         where += f" in [providers.{provider.name}] of {shown_path(config.path)}"
-    return f" — {where}; 'headway doctor' looks whether anybody answers there"
+    return f" — {where}; 'headway doctor' checks whether it is reachable"
 
 
 def shown_path(path: Path) -> str:

@@ -33,7 +33,7 @@ def _attempt_line(attempt: AttemptView) -> str:
     if attempt.started_utc and attempt.finished_utc:
         took = f" in {attempt.finished_utc - attempt.started_utc:.2f} s"
     code = f", HTTP {attempt.status_code}" if attempt.status_code else ""
-    limit = f"; limit found in {attempt.rate_limit['source']}" if attempt.rate_limit else ""
+    limit = f"; limit detected in {attempt.rate_limit['source']}" if attempt.rate_limit else ""
     return f"attempt {attempt.number}, {began}: {how}{took}{code}{limit}"
 
 

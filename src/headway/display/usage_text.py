@@ -26,18 +26,18 @@ FULL: Final = 0.9
 
 def saved(job: Job) -> str:
     """What is not sent again, before the first request of a run."""
-    text = f"{job.good:,} of {job.total:,} are done already"
+    text = f"{job.good:,} already done"
     spared = [money(job.saved_usd)] if job.saved_usd else []
     if job.saved_tokens > 0:
         spared.append(tokens(job.saved_tokens))
-    return f"{text}: {' and '.join(spared)} not spent again" if spared else text
+    return f"{text} ({' and '.join(spared)} saved)" if spared else text
 
 
 def cached_lines(saved: CallsSaved) -> list[str]:
     """What was answered from the cache, and what that saved."""
     if not saved.units:
         return []
-    return [f"{saved.units:,} answered without a call: {saved_words(saved)} not spent"]
+    return [f"{saved.units:,} answered without a call, saving {saved_words(saved)}"]
 
 
 def saved_words(saved: CallsSaved) -> str:
@@ -60,7 +60,11 @@ def compared_lines(comparison: Comparison | None) -> list[str]:
 
 def spent(use: UseReport) -> str:
     """Tokens, refusals and money, with what of it was paid for nothing, and what is not known."""
-    parts = [f"{count(use.input_tokens, 'token')} in", f"{use.output_tokens:,} out", f"{use.refused:,} × 429"]
+    parts = [
+        f"{count(use.input_tokens, 'token')} in",
+        f"{use.output_tokens:,} out",
+        f"{use.refused:,} rate-limited (429)",
+    ]
     return ", ".join(parts + ([cost] if (cost := cost_of(use)) else []))
 
 
@@ -70,11 +74,11 @@ def cost_of(use: UseReport) -> str:
         return ""
     text, repeated, unsure = money(use.cost_usd or 0.0), use.repeated, use.unsure
     if repeated.cost_usd:
-        text += f", of which {money(repeated.cost_usd)} in {count(repeated.attempts, 'attempt')} that failed or were repeated"
+        text += f", of which {money(repeated.cost_usd)} for {count(repeated.attempts, 'attempt')} that failed or were repeated"
     if unsure.most_usd:
-        text += f", and at most {money(unsure.most_usd)} more in {count(unsure.attempts, 'attempt')} that did not say what they took"
+        text += f", plus at most {money(unsure.most_usd)} for {count(unsure.attempts, 'attempt')} that reported no usage"
     if use.unpriced_attempts:
-        text += f" (without {count(use.unpriced_attempts, 'attempt')} whose price is not known)"
+        text += f" (not counting {count(use.unpriced_attempts, 'attempt')} of unknown price)"
     return text
 
 
@@ -97,24 +101,24 @@ def held_back(lane: LaneView) -> str:
     """Which limit the lane ran against over a run, and how much of it was used."""
     top, cap, hold = lane.shares[0] if lane.shares else None, lane.cap, _hold(lane)
     if (reserve := lane.reserve) is not None and reserve.binds:
-        return f"the money set aside for {reserve.in_flight:,} in flight held it back: {aside(reserve)}"
+        return f"limited by the budget reserved for {reserve.in_flight:,} in flight: {aside(reserve)}"
     if hold and not lane.started:
         return hold
     if not (lane.succeeded or lane.failed or lane.refused):
-        text = "nothing was answered"
+        text = "no request was answered"
     elif _unmeasured(lane, top):
-        text = f"a limit was met ({lane.refused:,} × 429) and not measured yet"
+        text = f"a limit was reached ({lane.refused:,} rate-limited) but not measured yet"
     elif cap is not None and cap.binds and (top is None or cap.used > top.used):
-        text = f"{cap.limit:,.0f} at once over all lanes was the limit, {cap.used:.0%} of it used"
+        text = f"limited by {cap.limit:,.0f} in flight over all lanes ({cap.used:.0%} used)"
     elif top is not None and top.binds:
-        of = "it" if top.part > SHARED else f"the {top.part:.0%} that were this job's"
-        text = f"{_limit(top)}{',' if top.found else ''} was the limit, {top.used:.0%} of {of} used"
+        share = "" if top.part > SHARED else f" of this job's {top.part:.0%} share"
+        text = f"limited by {_limit(top)} ({top.used:.0%}{share} used)"
     elif hold:
         return hold
     elif top is None:
-        text = "no limit was met"
+        text = "no limit was reached"
     else:
-        text = f"no limit held it back ({top.used:.0%} used of {_limit(top)})"
+        text = f"no limit was reached ({top.used:.0%} of {_limit(top)} used)"
     return f"{text}; {hold}" if hold else text
 
 
@@ -135,10 +139,10 @@ def held(held_s: float, holds: int, reason: str) -> str:
 
 def aside(reserve: Reserve) -> str:
     """What is set aside for a request, and what would make it less."""
-    text = f"up to {money(reserve.usd)} a request, with {reserve.output_tokens:,.0f} output tokens"
+    text = f"up to {money(reserve.usd)} per request, for {reserve.output_tokens:,.0f} output tokens"
     if reserve.limited:
-        return f"{text}, its max_tokens"
-    return f"{text} because it has no max_tokens; --max-tokens N sets a limit"
+        return f"{text} (max_tokens)"
+    return f"{text} (max_tokens is not set; --max-tokens N sets it)"
 
 
 def budget_line(view: View) -> str:
@@ -151,10 +155,8 @@ def budget_line(view: View) -> str:
     left = max(0.0, snapshot.max_cost_usd - snapshot.spent_usd)
     if not least.usd:  # A function says what a call has cost when it ends: nothing is set aside before.
         over = snapshot.spent_usd - snapshot.max_cost_usd
-        passed = f"passed by {money(over)}" if over > ROUNDING else "reached"
-        return (
-            f"the cap of {money(snapshot.max_cost_usd)} was {passed}: what a call costs is known when it ends"
-        )
+        passed = f"exceeded by {money(over)}" if over > ROUNDING else "reached"
+        return f"the cap of {money(snapshot.max_cost_usd)} was {passed}: the cost of a call is known only when it ends"
     return f"{money(left)} of {money(snapshot.max_cost_usd)} is left, and the next request may cost more: {aside(least)}"
 
 
@@ -168,9 +170,9 @@ def _unmeasured(lane: LaneView, top: LimitUsage | None) -> bool:
 
 def _limit(share: LimitUsage) -> str:
     if share.name == CONCURRENCY:
-        return f"{share.limit:,.0f} at once"
+        return f"{share.limit:,.0f} in flight"
     if share.found:
-        return f"a pace of about {share.limit:,.0f} {share.dimension.replace('_', ' ')} per minute, which the lane found"
+        return f"about {share.limit:,.0f} {share.dimension.replace('_', ' ')} per minute, learned by the lane"
     if share.name == "minimum gap":
         return f"a minimum gap of {duration(share.limit)}"
     return f"{share.limit:,.0f} {share.name}"

@@ -233,17 +233,17 @@ class FileJobKind(JobKind):
         """By the state in which the run ended."""
         resume = command()
         if state == "failed" and job.ended == job.total:
-            return f"to try the failed ones again: {resume}"
+            return f"to retry the failed units: {resume}"
         if state == "stopped":
-            return f"when that is fixed: {resume}"
+            return f"to resume after fixing this: {resume}"
         if state == "parked":
             return (
-                f"when the hold is over: {resume}, or wait for it: {resume} --max-hold unlimited; "
-                "if it is wrong: headway lanes --reopen LANE"
+                f"to resume after the hold: {resume}; to wait for it: {resume} --max-hold unlimited; "
+                "to ignore the hold: headway lanes --reopen LANE"
             )
         if budgets := spent_budgets(job):
-            return f"raise {' and '.join(budgets)}, then: {resume}"
-        return f"go on with: {resume}"
+            return f"to resume, raise {' and '.join(budgets)}, then: {resume}"
+        return f"to resume: {resume}"
 
 
 def spent_budgets(job: Job) -> list[str]:

@@ -48,21 +48,21 @@ class ProgramKind(JobKind):
 
     def next_step(self, job: Job, state: str, command: Callable[[], str]) -> str:
         """Run the program again: it continues where it stopped."""
-        what = "try the failed ones again" if state == "failed" and job.ended == job.total else "go on"
-        return f"to {what}, run its program again: what is finished stays finished"
+        what = "retry the failed calls" if state == "failed" and job.ended == job.total else "resume"
+        return f"to {what}, run its program again: finished calls are not repeated"
 
     def command_refusal(self, job: Job) -> UsageError:
         """A Python program reacts to signals only."""
         return UsageError(
-            f"job {job.name} is a Python program's ({job.kind} of {job.input}), which takes no commands",
-            hint="stop that program with Ctrl-C or SIGTERM: what is finished stays finished",
+            f"job {job.name} belongs to a Python program ({job.kind} of {job.input}), which takes no commands",
+            hint="stop that program with Ctrl-C or SIGTERM: finished calls are kept",
         )
 
     def resume_refusal(self, job: Job) -> UsageError:
         """The store has the results, but not the function and its items."""
         return UsageError(
-            f"job {job.name} is a Python program's ({job.kind} of {job.input})",
-            hint="run that program again: what is finished stays finished",
+            f"job {job.name} belongs to a Python program ({job.kind} of {job.input})",
+            hint="run that program again: finished calls are not repeated",
         )
 
     def rows(self, store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:

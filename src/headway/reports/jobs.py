@@ -139,7 +139,8 @@ def find_job(store: Store, name: str | None) -> Job:
         return _latest(close)
     if close:
         raise UsageError(
-            f"'{name}' may be {', '.join(job.name for job in close[:5])}", hint="write more of it"
+            f"'{name}' matches several jobs: {', '.join(job.name for job in close[:5])}",
+            hint="type more of the name",
         )
     raise UsageError(f"there is no job '{name}'", hint="'headway jobs' lists them")
 

@@ -41,5 +41,6 @@ def find_unit(store: Store, job: Job, name: str) -> int:
     if name.isdecimal() and int(name) < job.total:
         return int(name)
     raise UsageError(
-        f"job '{job.name}' has no unit '{name}'", hint=f"an id of the input, or an index below {job.total}"
+        f"job '{job.name}' has no unit '{name}'",
+        hint=f"use an id of the input, or an index below {job.total}",
     )

@@ -14,10 +14,10 @@ from headway.errors import UsageError
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 
 insecure_http_option = click.option(
-    "--insecure-http", is_flag=True, help="Let keys go to other machines over plain http, too."
+    "--insecure-http", is_flag=True, help="Allow keys to be sent to other machines over plain http."
 )
 
 _WHERE = (
@@ -25,9 +25,9 @@ _WHERE = (
         "--config",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Instead of the nearest headway.toml.",
+        help="Use this file instead of the nearest headway.toml.",
     ),
-    click.option("--db", metavar="FILE", help="Instead of the configured database."),
+    click.option("--db", metavar="FILE", help="Use this database instead of the configured one."),
 )
 
 
@@ -36,7 +36,7 @@ def _log_file(_ctx: click.Context, _param: click.Parameter, path: Path | None) -
     if path is not None and path.is_dir():
         raise UsageError(f"--log-file {path} is a directory", hint="name a file")
     if path is not None and not path.parent.is_dir():
-        raise UsageError(f"--log-file {path}: there is no directory {path.parent}", hint="make it first")
+        raise UsageError(f"--log-file {path}: there is no directory {path.parent}", hint="create it first")
     return path
 
 
@@ -49,31 +49,31 @@ def output_name(_ctx: click.Context, _param: click.Parameter, path: Path | None)
     return path
 
 
-safe_cells_option = click.option("--safe-cells", is_flag=True, help="In a .csv or .tsv, put an apostrophe before every cell that a spreadsheet would take for a formula.")  # fmt: skip
+safe_cells_option = click.option("--safe-cells", is_flag=True, help="In a .csv or .tsv, put an apostrophe before every cell that a spreadsheet would read as a formula.")  # fmt: skip
 
 
 _RUN = (
-    click.option("--out", type=click.Path(path_type=Path), callback=output_name, metavar="FILE", help="Where results go (default: FILE.results.jsonl): .jsonl, or a table as .csv, .tsv or .parquet."),
-    click.option("--out-order", type=click.Choice(["input", "completion"]), default="input", show_default=True, help="In which order they are written."),
-    click.option("--force", is_flag=True, help="Replace an output file that is not this job's."),
+    click.option("--out", type=click.Path(path_type=Path), callback=output_name, metavar="FILE", help="Write results to FILE: .jsonl, or a table (.csv, .tsv, .parquet). Default: INPUT.results.jsonl."),
+    click.option("--out-order", type=click.Choice(["input", "completion"]), default="input", show_default=True, help="Order of the results."),
+    click.option("--force", is_flag=True, help="Replace an existing file that is not this job's output."),
     safe_cells_option,
-    click.option("--concurrency", type=int, metavar="N", help="At most so many requests at once over all lanes. Lanes find their own."),
-    click.option("--max-attempts", type=int, metavar="N", help="Tries before a unit has failed."),
-    click.option("--timeout", metavar="TIME", help="How long one attempt may take, as in 90s or 10m."),
-    click.option("--max-duration", metavar="TIME", help="Stop after so long; 'headway resume' goes on."),
-    click.option("--max-cost", type=float, metavar="USD", help="Stop before the job has cost more than this, earlier runs included. 0: no cap, also where one was set before."),
-    click.option("--max-hold", metavar="TIME", help="Park instead of waiting longer than this for a lane (26h; unlimited: wait however long)."),
-    click.option("--weight", type=float, metavar="N", help="Against other jobs on the same lanes: 3 gets three times the part of 1. From 0.01 to 100; default: 1."),
-    click.option("--cache", "cache", flag_value="deterministic", help="Answer requests that were answered before, in any job, without a call: those with temperature 0 or a seed, and embeddings."),
-    click.option("--cache-all", "cache", flag_value="all", help="The same for every request."),
-    click.option("--no-cache", "cache", flag_value="off", help="Send everything, whatever headway.toml says."),
-    click.option("--order", type=click.Choice(["auto", "input", "longest"]), help="Which unit of a lane starts next: the first, or the one expected to take longest. auto: the first, but the longest once the end is near."),
+    click.option("--concurrency", type=int, metavar="N", help="At most N requests in flight over all lanes. Default: no limit beyond the lanes' own."),
+    click.option("--max-attempts", type=int, metavar="N", help="Attempts before a unit counts as failed."),
+    click.option("--timeout", metavar="TIME", help="Time limit of one attempt, such as 90s or 10m."),
+    click.option("--max-duration", metavar="TIME", help="Stop after this time; continue with 'headway resume'."),
+    click.option("--max-cost", type=float, metavar="USD", help="Stop before the job costs more than this, earlier runs included. 0 removes the cap, even one of an earlier run."),
+    click.option("--max-hold", metavar="TIME", help="Park the job if a lane is held for longer than this. Default: 26h; 'unlimited' always waits."),
+    click.option("--weight", type=float, metavar="N", help="Share of lanes that other jobs use too: a job of weight 3 gets three times as much as one of weight 1. From 0.01 to 100; default: 1."),
+    click.option("--cache", "cache", flag_value="deterministic", help="Reuse answers to identical requests of any job: requests with temperature 0 or a seed, and embeddings."),
+    click.option("--cache-all", "cache", flag_value="all", help="Reuse answers to identical requests, whatever their temperature."),
+    click.option("--no-cache", "cache", flag_value="off", help="Reuse no answers, even if headway.toml sets a cache."),
+    click.option("--order", type=click.Choice(["auto", "input", "longest"]), help="Which unit of a lane starts next: the first in the input, or the one expected to take longest. auto: the first, but the longest once the end is near."),
     click.option("--serial", is_flag=True, help="One request at a time, in input order."),
-    click.option("--delay", metavar="TIME", default="0", help="Wait so long between requests, one at a time."),
+    click.option("--delay", metavar="TIME", default="0", help="Send one request at a time, and wait this long between them."),
     insecure_http_option,
-    click.option("--progress", type=click.Choice(["auto", "rich", "plain", "json", "none"]), default="auto", help="How to show progress, on stderr."),
-    click.option("--log-file", type=click.Path(path_type=Path), callback=_log_file, metavar="FILE", help="Append every event, and progress every 10 s, to FILE."),
-    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How its lines are written."),
+    click.option("--progress", type=click.Choice(["auto", "rich", "plain", "json", "none"]), default="auto", help="How to show progress on stderr."),
+    click.option("--log-file", type=click.Path(path_type=Path), callback=_log_file, metavar="FILE", help="Append events, and progress every 10 s, to FILE."),
+    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file."),
 )  # fmt: skip
 
 
@@ -93,12 +93,12 @@ def run_options(command: Command) -> Command:
 
 #: The flags that say what is asked: together with the input they are the job.
 _RECIPE = (
-    click.option("--prompt", metavar="TEXT", help="For a table: what to ask about each row; {{column}} is its cell. @FILE reads it from a file."),
-    click.option("--system", metavar="TEXT", help="The system prompt, for a table with {{column}} too. @FILE reads it from a file."),
-    click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The longest answer, where a row sets none."),
-    click.option("--model", metavar="NAME", help="The model, where a row names none."),
-    click.option("--schema", type=click.Path(path_type=Path), metavar="FILE.json", help="A JSON Schema that every answer must fit: checked, and asked for once more where it does not."),
-    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows: a job of its own. Another N later, or none, takes over its answers."),
+    click.option("--prompt", metavar="TEXT", help="For a table: the question about each row; {{column}} is replaced by the row's cell. @FILE reads it from a file."),
+    click.option("--system", metavar="TEXT", help="The system prompt; for a table, {{column}} works here too. @FILE reads it from a file."),
+    click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="max_tokens of rows that set none."),
+    click.option("--model", metavar="NAME", help="Model of rows that name none."),
+    click.option("--schema", type=click.Path(path_type=Path), metavar="FILE.json", help="JSON Schema of the answers: each is checked, and requested once more if it does not fit."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N rows, as a job of its own. A later run with another N, or without --limit, reuses its answers."),
 )  # fmt: skip
 
 
@@ -111,11 +111,11 @@ def recipe_options(command: Command) -> Command:
 
 #: flag → what it limits, as help calls it.
 LIMITS: Final = {
-    "rpm": "requests a minute",
-    "tpm": "tokens a minute",
-    "input_tpm": "input tokens a minute",
-    "output_tpm": "output tokens a minute",
-    "max_concurrency": "requests at once",
+    "rpm": "requests per minute",
+    "tpm": "tokens per minute",
+    "input_tpm": "input tokens per minute",
+    "output_tpm": "output tokens per minute",
+    "max_concurrency": "requests in flight",
 }
 MOST: Final = 1e12
 
@@ -142,7 +142,9 @@ def limits_by_name(
             flag = f"--{limit.replace('_', '-')} {text}"
             name, given, value = text.rpartition("=")
             if not given:
-                raise UsageError(f"{flag}: NAME=N is meant", hint=f"for example alpha={text or 6000}")
+                raise UsageError(
+                    f"{flag}: expected NAME=N", hint=f"for example alpha={text if text.isdecimal() else 6000}"
+                )
             check(flag, name)
             limits.setdefault(name, {})[limit] = _number(flag, value, whole=limit == "max_concurrency")
     return limits
@@ -155,5 +157,5 @@ def _number(flag: str, text: str, *, whole: bool) -> float:
         value = -1
     if not 0 <= value <= MOST:
         kind = "a whole number, for example 8" if whole else "a number, for example 6000"
-        raise UsageError(f"{flag}: '{text}' is no limit", hint=f"{kind}; 0: any number")
+        raise UsageError(f"{flag}: '{text}' is not a limit", hint=f"use {kind}; 0 is unlimited")
     return value

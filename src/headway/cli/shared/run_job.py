@@ -41,7 +41,7 @@ def flags_of(kind: FileJobKind, out: Path, **flags: Any) -> RunFlags:
     delay_s = delay_of(flags["delay"])
     log_file: Path | None = flags.get("log_file")
     if log_file is not None and log_file.absolute() == out.absolute():
-        raise UsageError(f"--log-file {log_file} is where the results go", hint="name another file")
+        raise UsageError(f"--log-file {log_file} is the results file", hint="name another file")
     output = OutputOptions(out, flags["out_order"], flags["force"], flags.get("safe_cells", False))
     kind.check_output(output)
     return RunFlags(
@@ -87,11 +87,13 @@ def run_ready(ready: ReadyJob, *, progress: str, quiet: bool, as_json: bool) -> 
     with logged(config, job, flags) as log:
         rewrite(config, job, flags)
         if log is not None:
-            log.say(f"job {job.name} is done: nothing was sent, its results are written again")
+            log.say(f"job {job.name} is already complete: nothing was sent, the results were written again")
     if as_json:
         print_json(flat(job_report(store, job, job.state), {"saved": saved_report(job)}))
     elif not quiet:
-        say(f"job {job.name} is done: nothing was sent, its results are written again from the store")
+        say(
+            f"job {job.name} is already complete: nothing was sent, the results were written again from the store"
+        )
         say(f"  {saved(job)}")
         say(f"  results: {shown_path(flags.output.path)}")
     return EXIT_CODES["complete"]
@@ -137,7 +139,7 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
     finally:
         log.close()
         if log.trouble:
-            say(f"{path} lacks some lines: {log.trouble}")
+            say(f"{path}: some lines could not be written: {log.trouble}")
 
 
 def _summary(config: Config, store: Store, job: Job, ending: RunResult, out: Path) -> list[str]:

@@ -59,7 +59,9 @@ def _tell_place(config: Config) -> None:
     dotenv = dotenv_of(config)
     providers = config.providers.values()
     hosts = dict.fromkeys(host_of(one) for one in providers if variables_of(one, os.environ, dotenv))
-    say(f"settings: {config.path}; " + (f"keys go to {', '.join(hosts)}" if hosts else "no key is sent"))
+    say(
+        f"settings: {config.path}; " + (f"keys are sent to {', '.join(hosts)}" if hosts else "no key is sent")
+    )
 
 
 def tell_place(config: Config) -> None:
@@ -72,8 +74,8 @@ def must_have_provider(config: Config) -> None:
     """An error before any row is read, not one for each row."""
     if not config.providers:
         raise UsageError(
-            "there is no provider",
-            hint="'headway init' writes a headway.toml; or set OPENAI_API_KEY or ANTHROPIC_API_KEY",
+            "no provider is configured",
+            hint="write a headway.toml with 'headway init', or set OPENAI_API_KEY or ANTHROPIC_API_KEY",
         )
 
 
