@@ -242,5 +242,6 @@ def _run(provider: str, *, several: bool) -> str:
 #max_cost = 0                   # USD for the whole run; 0: none; prices must be known
 #max_hold = "26h"               # the longest hold that a run waits for; "unlimited": any
 #weight = 1                     # share of lanes with other jobs: 3 gets three times as much as 1
+#order = "auto"                 # which unit of a lane starts next: "input", "longest", or "auto": the longest once the end is near
 #cache = "off"                  # "deterministic": a repeated request at temperature 0 or with a seed is not sent again; "all": any
 """
