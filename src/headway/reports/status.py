@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, StopReason
+from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, StopReason, UpstreamUnfinished
 from headway.reason_text import unit_error
 from headway.reports.jobs import JobReport, job_report, state_of
 from headway.reports.run_progress import Progress, read_progress
@@ -98,6 +98,6 @@ def stops_left(store: Store, job: Job) -> dict[str, EndReason]:
 
 
 def _is_of_lane(reason: EndReason) -> bool:
-    if isinstance(reason, RunBudgetSpent | DeadlinePassed):
+    if isinstance(reason, RunBudgetSpent | DeadlinePassed | UpstreamUnfinished):
         return False
     return unit_error(reason)[0] != "interrupted"
