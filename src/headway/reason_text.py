@@ -95,6 +95,8 @@ def notice_text(reason: NoticeReason) -> str:
             start = f"{free_per_minute:,.0f} {dimension.replace('_', ' ')} per minute"
             growth = f"it now starts at {start} and grows by half every {period_s / 60:.0f} min"
             return f"usage grew too fast for the provider: {growth}"
+        case reasons.LimitDisproved(dimension, configured, found):
+            return disproved_text(dimension, configured, found)
         case reasons.OthersUseKey(share):
             return f"other users of this key take about {share:.0%} of its limit"
         case reasons.OthersGone():
@@ -108,6 +110,16 @@ def notice_text(reason: NoticeReason) -> str:
             )
         case _:
             return stop_text(reason)
+
+
+def disproved_text(dimension: str, configured: float, found: float) -> str:
+    """A configured limit and what the provider takes: "configured 1,500 requests per minute, refused above about 500"."""
+    what = f"{dimension.replace('_', ' ')} per minute"
+    digits = 10 ** max(0, len(f"{found:.0f}") - 2)
+    about = round(found / digits) * digits
+    if configured:
+        return f"configured {configured:,.0f} {what}, refused above about {about:,.0f}"
+    return f"{what}: none configured, refused above about {about:,.0f}"
 
 
 def _tokens(count: float) -> str:

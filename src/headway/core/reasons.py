@@ -144,6 +144,14 @@ class GrowthLimited(Reason, frozen=True, tag="growth_limited"):
     period_s: float
 
 
+class LimitDisproved(Reason, frozen=True, tag="limit_disproved"):
+    """Refusals prove that the provider takes less per minute than is configured (0: nothing is configured)."""
+
+    dimension: Dimension
+    configured: float
+    found: float
+
+
 class OthersUseKey(Reason, frozen=True, tag="others_use_key"):
     """Another client uses this share of the limit."""
 
@@ -175,6 +183,7 @@ NoticeReason = (
     | AnswersAgain
     | LimitsInForce
     | GrowthLimited
+    | LimitDisproved
     | OthersUseKey
     | OthersGone
     | TakesLess

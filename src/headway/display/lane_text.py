@@ -12,7 +12,7 @@ from headway.core.reasons import Wait, WaitCode
 from headway.core.snapshot import LaneView, MeterView
 from headway.display.formatting import clock, duration, short
 from headway.display.usage_text import cost_of, held_back
-from headway.reason_text import wait_text
+from headway.reason_text import disproved_text, wait_text
 from headway.reports.lanes import LaneReport
 
 #: Lanes are written down every five seconds: an older view is not of a run that goes on.
@@ -38,6 +38,8 @@ def _facts(
         if meter.name.endswith(OUR_PART) or (meter.name == LEARNED and not learned.found):
             continue  # One job's alone, whichever looked last; or not known yet.
         yield _meter(meter)
+    if (wrong := learned.disproved) is not None:
+        yield disproved_text(wrong.dimension, wrong.configured, wrong.found)
     window = "unlimited" if seen.window is None else f"{seen.window:,}"
     yield f"window {window}, {seen.in_flight:,} in flight, {seen.refused:,} of {seen.started:,} rate-limited"
     if seen.started:

@@ -35,6 +35,11 @@ BEYOND: Final = 2.5
 #: The least that they go beyond it, where each is small: the network may delay a burst by that much, and estimates err.
 LEAST_BEYOND_S: Final = 0.05
 BEYOND_SHARE: Final = 0.01
+#: What a ramp adds goes at this many requests a second, or so many times the refill where that is more. Refusals are back after
+#: 0.1 s: one instant for all of it would make all of it the price where the bucket ends in between.
+STEP_PACE: Final = 600.0
+STEP_TIMES: Final = 16.0
+STEP_BURST_S: Final = 0.02
 #: The pause after the refusal that ended a ramp; doubles with each.
 PAUSE_S: Final = 600.0
 

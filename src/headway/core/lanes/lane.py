@@ -23,23 +23,25 @@ from msgspec import structs
 from headway.core.budget import Budget, Shortage
 from headway.core.lanes import growth_cap, refusals, settling
 from headway.core.lanes.breaker import Breaker, InvalidRun
-from headway.core.lanes.depth_ramp import DepthRamp
+from headway.core.lanes.depth_ramp import STEP_BURST_S, STEP_PACE, STEP_TIMES, DepthRamp
 from headway.core.lanes.estimate import ENOUGH, Estimator
 from headway.core.lanes.evidence import Evidence
 from headway.core.lanes.hold import Hold
 from headway.core.lanes.job_share import WHOLE, Grant, Parts
 from headway.core.lanes.latency_gauge import LatencyGauge
+from headway.core.lanes.limit_doubt import DisprovedLimit, LimitDoubt
 from headway.core.lanes.meter import CROSSING_S, MINIMUM_GAP, Meter, meters_of
 from headway.core.lanes.other_clients import OtherClients
 from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.lanes.queueing.stock import Stock
 from headway.core.lanes.queueing.unit_order import UnitOrder
-from headway.core.lanes.rate_finder import LEARNED, Finder
+from headway.core.lanes.rate_finder import LEARNED, LEAST_EVIDENCE_S, Finder
 from headway.core.lanes.window import Window
 from headway.core.lanes.work_time import WorkTime
 from headway.core.model import (
     DAY_S,
     DIMENSIONS,
+    MINUTE_S,
     Costs,
     Counting,
     Dimension,
@@ -81,8 +83,8 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_growth", "_out", "_parts", "_reported", "_shared", "_watched", "basis", "breaker", "broke",
-        "caution", "depth_ramp", "disbelieved", "estimator", "evidence", "failed", "finder", "first_start_at", "flight_s",
+        "_configured", "_growth", "_out", "_parts", "_reported", "_shared", "_step_at", "_step_gap_s", "_watched", "basis", "breaker", "broke",
+        "caution", "depth_ramp", "disbelieved", "disproved", "doubt", "estimator", "evidence", "failed", "finder", "first_start_at", "flight_s",
         "gauge", "hold", "in_flight", "invalid_run", "key", "lane_budgets", "last_start_at", "leads", "limits",
         "limits_announced", "meters", "order", "others", "parked", "part", "places", "queue", "rate", "refused",
         "refused_at", "rendering", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
@@ -109,8 +111,14 @@ class Lane:
         self.shortage = Shortage()
         self.breaker = Breaker()
         self.caution = CALM
+        #: Whether refusals prove its configured limits too high; and what they have proven.
+        self.doubt = LimitDoubt()
+        self.disproved: DisprovedLimit | None = None
         #: How far beyond the proven depth its meters may go.
         self.depth_ramp = DepthRamp()
+        #: While it tests how deep a bucket is: the time between two starts, and when the next may go.
+        self._step_gap_s = 0.0
+        self._step_at = ALWAYS
         self.first_start_at = NEVER
         self.last_start_at = ALWAYS
         self.invalid_run = InvalidRun()
@@ -216,7 +224,7 @@ class Lane:
                 self._allowed(), 1.0
             )  # Its top is what other jobs leave: to be there says nothing.
         if limits.known:
-            self.finder = None
+            self.finder = self.disproved = None
             self.window.throw_open()
         self.select()
 
@@ -367,6 +375,8 @@ class Lane:
         """When this unit may start, by everything that the lane knows, and as what kind of probe (mostly none)."""
         hold = self.hold
         at = hold.until if hold.until > hold.paused_until else hold.paused_until
+        if self._step_at > at:
+            at = self._step_at
         caution = self.caution
         costs = entry.costs
         for meter in self.meters:  # Meter.ready_at, written out: this is the hottest line there is.
@@ -451,6 +461,8 @@ class Lane:
         self.tokens += tokens
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
+        if self._step_gap_s:
+            self._step_at = max(now - STEP_BURST_S, self._step_at) + self._step_gap_s
         if now < self.first_start_at:
             self.first_start_at = now
             self._begin_ramps(entry, now)
@@ -468,6 +480,13 @@ class Lane:
         for meter in self.meters:
             meter.begin_ramp(entry.costs[meter.place], careful=self._unsure(entry, meter))
             self._brace(meter, entry, now)
+        refill = max((1.0 / meter.unit_s for meter in self.meters if meter.unit_s), default=0.0)
+        if any(meter.shallow and not meter.reported for meter in self.meters):
+            self._step_gap_s = 1.0 / max(STEP_PACE, STEP_TIMES * refill)
+
+    def end_steps(self) -> None:
+        """The depth is known: starts need no more time between them than the meters say."""
+        self._step_gap_s, self._step_at = 0.0, ALWAYS
 
     def _unsure(self, entry: Entry, meter: Meter) -> bool:
         """Whether a meter's debt may be far from the provider's: other jobs use it or did, or few answers have said what a character costs."""
@@ -540,6 +559,8 @@ class Lane:
             for meter in self.meters:
                 meter.deepen(meter.proven_s, now)
                 self._brace(meter, entry, now)
+            if not any(meter.shallow for meter in self.meters):
+                self.end_steps()
         if self.part < WHOLE:
             self.select()
 
@@ -614,6 +635,37 @@ class Lane:
         meter = finder.meter
         finder.advance(now)
         if finder.meter is not meter:
+            self.select()
+
+    @property
+    def levelled(self) -> bool:
+        """Whether its provider reports limits."""
+        return bool(self._reported)
+
+    def disprove(self, dimension: Dimension | None, found: float, since: float, now: float) -> None:
+        """Refusals prove that the provider takes only so many requests a second: pace by that."""
+        mean = self.mean_costs()
+        tightest = min(
+            (meter for meter in self._configured if meter.name != MINIMUM_GAP and meter.period_s < DAY_S),
+            key=lambda meter: meter.rate / mean[meter.place] if mean[meter.place] else NEVER,
+        )
+        place = tightest.place if dimension is None else DIMENSIONS.index(dimension)
+        rates = tuple(found * cost for cost in mean)
+        self.finder = Finder(now, DIMENSIONS[place])
+        self.finder.adopt(rates, place, LEAST_EVIDENCE_S, now)
+        configured = next((meter.limit for meter in self._configured if meter.place == place), 0.0)
+        self.disproved = DisprovedLimit(DIMENSIONS[place], configured, rates[place] * MINUTE_S)
+        self.window.epoch += 1
+        self.caution = CALM
+        self.select()
+
+    def recall_disproved(self, known: DisprovedLimit, now: float) -> None:
+        """An earlier run has proven a configured limit too high: search from what it found, if nothing else is configured since."""
+        place = DIMENSIONS.index(known.dimension)
+        configured = next((meter.limit for meter in self._configured if meter.place == place), 0.0)
+        if self.finder is None and not self._reported and configured == known.configured:
+            self.finder = Finder(now, known.dimension)
+            self.disproved = known
             self.select()
 
     def slow_down(self, entry: Entry, now: float) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from headway.core.lanes.estimate import EstimatorRecord
 from headway.core.lanes.lane import Lane
+from headway.core.lanes.limit_doubt import DisprovedLimit
 from headway.core.lanes.queueing.queue import ALWAYS
 from headway.core.lanes.rate_finder import LEARNED, Finder
 from headway.core.model import DIMENSIONS, Costs, Dimension
@@ -63,6 +64,8 @@ class LaneRecord(msgspec.Struct, frozen=True):
     answered: bool = False
     #: Requests a second that a limit which was met and not measured is likely between. Plans go by it, lanes do not.
     glimpsed: tuple[float, float] | None = None
+    #: A configured limit that refusals proved too high.
+    disproved: DisprovedLimit | None = None
     #: The most that one accepted request took, by dimension.
     largest: tuple[float, ...] = ()
 
@@ -94,6 +97,7 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
         estimates=lane.estimator.export() if lane.estimator.reports else None,
         answered=lane.breaker.heard or lane.succeeded > 0,
         glimpsed=None if lane.finder is None else lane.finder.glimpsed,
+        disproved=lane.disproved,
         largest=lane.evidence.largest if any(lane.evidence.largest) else (),
     )
 
@@ -122,6 +126,8 @@ def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
         lane.evidence.note(record.largest)
     if record.estimates is not None:
         lane.estimator.recall(record.estimates)
+    if record.disproved is not None:
+        lane.recall_disproved(record.disproved, now)
     if record.found is not None and lane.finder is not None:
         lane.recall_found(
             record.found.rates, record.found.dimension, record.found.depth_s, _trust(record, utc), now

@@ -149,6 +149,18 @@ class Finder:
         self.meter = Meter(DIMENSIONS[place], limit, now=now, name=LEARNED)
         self.meter.ceiling_s = max(1.0, depth_s)
 
+    def adopt(self, rates: tuple[float, ...], place: int, evidence_s: float, now: float) -> None:
+        """Go on at rates that refusals have just proven: the bucket is empty."""
+        self.mode = "hold"
+        self.rates, self.place = list(rates), place
+        self.evidence_s = max(LEAST_EVIDENCE_S, evidence_s)
+        self.factor = HOLD_AT
+        self.empty_at = self._paced_at = now
+        self.meter = Meter(
+            DIMENSIONS[place], rates[place] * MINUTE_S, now=now, burst_s=HOLD_BURST_S, name=LEARNED
+        )
+        self.meter.empty(now)
+
     def scale(self, ratio: float) -> None:
         """Another part of what there is: what was found counts for that much, and so does what it rests on."""
         if self.mode == "ramp":

@@ -42,8 +42,27 @@ def of_rate(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
         return
     if lane.finder is not None:
         _of_unknown(lane, lane.finder, entry, now)
-    elif not _ended_ramp(lane, entry, hint, now):
+    elif not _disproved(lane, entry, hint, now) and not _ended_ramp(lane, entry, hint, now):
         _of_known(lane, entry, hint, now)
+
+
+def _disproved(lane: Lane, entry: Entry, hint: Hint, now: float) -> bool:
+    """Whether refusals have proven the configured limits too high; the lane then goes on at what they let in."""
+    if lane.levelled or lane.part < WHOLE:
+        return False
+    after = len(lane.charged_after(entry))
+    mean = lane.mean_costs()
+    allowed = min(
+        (meter.rate / mean[meter.place] for meter in lane.meters if _paces(meter) and mean[meter.place]),
+        default=0.0,
+    )
+    if not allowed:
+        return False
+    found = lane.doubt.refused(entry.started_at, lane.started - lane.refused - after, allowed)
+    if not found:
+        return False
+    lane.disprove(hint.dimension, found, entry.started_at, now)
+    return True
 
 
 def _of_known(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
@@ -105,6 +124,8 @@ def _ended_ramp(lane: Lane, entry: Entry, hint: Hint, now: float) -> bool:
         lane.depth_ramp.rest(now + BOTTOM_PAUSE_S, -1)
         for meter in lane.meters:
             meter.deepen(meter.proven_s, now)
+    if lane.depth_ramp.ended:
+        lane.end_steps()
     if lane.part < WHOLE:
         lane.select()
     return bottom

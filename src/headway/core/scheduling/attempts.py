@@ -14,6 +14,7 @@ from headway.core.reasons import (
     AnswersAgain,
     FailuresInARow,
     GrowthLimited,
+    LimitDisproved,
     NeverAnswered,
     OnlyFailures,
     SameComplaint,
@@ -178,7 +179,11 @@ class Attempts:
         lane = entry.lane
         rule, finder = lane.growth_rule, lane.finder
         fell_to = 1.0 if finder is None else finder.fell_to
+        disproved = lane.disproved
         hinted_at = lane.throttled(entry, outcome, now)
+        if lane.disproved is not None and lane.disproved is not disproved:
+            wrong = lane.disproved
+            self._run.notice(lane, "limit", LimitDisproved(wrong.dimension, wrong.configured, wrong.found))
         if lane.growth_rule is not rule and lane.growth_rule is not None:
             growth = lane.growth_rule
             limited = GrowthLimited(growth.free_per_minute, growth.dimension, growth.period_s)
