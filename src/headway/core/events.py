@@ -75,6 +75,16 @@ class Share(msgspec.Struct, frozen=True, gc=False):
     grant: Grant
 
 
+class SetMaxInFlight(msgspec.Struct, frozen=True, gc=False):
+    """The process can have so many requests in flight, of all lanes together; 0: not known.
+
+    Sent where the process itself is exhausted (no file descriptors, no ports, no memory): what is in flight goes on, and no
+    lane is blamed.
+    """
+
+    limit: int
+
+
 class Units(msgspec.Struct, frozen=True):
     """Units of a lane, by priority, then in the order of the fetch: the answer to `Fetch`, or work that comes by itself.
 
@@ -148,6 +158,7 @@ Event = (
     | ReopenLane
     | OpenLane
     | SetLimits
+    | SetMaxInFlight
     | Share
     | Units
     | SerialUnits

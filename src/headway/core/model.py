@@ -333,12 +333,16 @@ class LaneSpec(msgspec.Struct, frozen=True):
     #: An attempt that breaks off or times out is the fault of its unit (a function that raises), not of the lane: only
     #: overload and refusals open the breaker.
     own_failures: bool = False
+    #: If it is known to have no limits: what is in flight follows the throughput that more of it brings.
+    follow_throughput: bool = False
 
 
 class Settings(msgspec.Struct, frozen=True):
     """Settings of the whole run. 0 (or None) is no cap, except for `max_hold_s`: 0 waits for no hold at all."""
 
     concurrency: int = 0
+    #: How many requests the process can have in flight: its file descriptors, less some to spare. `SetMaxInFlight` changes it.
+    max_in_flight: int = 0
     max_cost_usd: float = 0.0
     deadline_at: float | None = None
     max_hold_s: float | None = None

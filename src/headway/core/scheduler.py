@@ -50,6 +50,7 @@ class Scheduler(RunState):
             events.ReopenLane: control.reopen_lane,
             events.OpenLane: control.open_lane,
             events.SetLimits: control.set_limits,
+            events.SetMaxInFlight: self._set_max_in_flight,
             events.Share: control.share,
             events.Units: supply.units,
             events.SerialUnits: supply.serial_units,
@@ -73,6 +74,10 @@ class Scheduler(RunState):
             react[type(event)](event, now)
         self._advance(now)
         return self.commands
+
+    def _set_max_in_flight(self, event: events.SetMaxInFlight, now: float) -> None:
+        self.max_in_flight = event.limit
+        self.dirty.update(self.lanes)
 
     def _input_closed(self, event: events.InputClosed, now: float) -> None:
         self.input_open = False

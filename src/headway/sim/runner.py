@@ -71,7 +71,13 @@ class SimulationReport(msgspec.Struct, frozen=True):
 
 def _headway(scenario: Scenario, units: list[Unit], records: Iterable[LaneRecord] = ()) -> FedScheduler:
     specs = [
-        LaneSpec(name, lane.limits, counting=lane.provider.core_counting, order=scenario.order)
+        LaneSpec(
+            name,
+            lane.limits,
+            counting=lane.provider.core_counting,
+            order=scenario.order,
+            follow_throughput=True,
+        )
         for name, lane in scenario.lanes.items()
     ]
     scheduler = Scheduler(specs, Settings(concurrency=scenario.concurrency))

@@ -26,6 +26,7 @@ from headway.core.lanes.breaker import Breaker, InvalidRun
 from headway.core.lanes.depth_ramp import STEP_BURST_S, STEP_PACE, STEP_TIMES, DepthRamp
 from headway.core.lanes.estimate import ENOUGH, Estimator
 from headway.core.lanes.evidence import Evidence
+from headway.core.lanes.flight_limit import FIRST_FLIGHT, FlightLimit
 from headway.core.lanes.hold import Hold
 from headway.core.lanes.job_share import WHOLE, Grant, Parts
 from headway.core.lanes.latency_gauge import LatencyGauge
@@ -84,7 +85,7 @@ class Lane:
 
     __slots__ = (
         "_configured", "_growth", "_out", "_parts", "_reported", "_shared", "_step_at", "_step_gap_s", "_watched", "basis", "breaker", "broke",
-        "caution", "depth_ramp", "disbelieved", "disproved", "doubt", "estimator", "evidence", "failed", "finder", "first_start_at", "flight_s",
+        "caution", "depth_ramp", "disbelieved", "disproved", "doubt", "estimator", "evidence", "failed", "finder", "first_start_at", "flight", "flight_s",
         "gauge", "hold", "in_flight", "invalid_run", "key", "lane_budgets", "last_start_at", "leads", "limits",
         "limits_announced", "meters", "order", "others", "parked", "part", "places", "queue", "rate", "refused",
         "refused_at", "rendering", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
@@ -126,6 +127,8 @@ class Lane:
         self.tokens = self.tokens_in = self.tokens_out = 0.0
         self.rate = 0.0
         self.work_time = WorkTime(now)
+        #: What bounds the number in flight where nothing else does.
+        self.flight: FlightLimit | None = None
         #: How long attempts took, all in all.
         self.flight_s = 0.0
         self.wake_at = NEVER
@@ -226,7 +229,24 @@ class Lane:
         if limits.known:
             self.finder = self.disproved = None
             self.window.throw_open()
+        self._bound_flight(now)
         self.select()
+
+    def _bound_flight(self, now: float) -> None:
+        """A lane that is known to have no limits follows its throughput; any limit makes that needless."""
+        unlimited = (
+            self.spec.follow_throughput
+            and self.limits.known
+            and not self._configured
+            and not self._reported
+            and not self._allowed()
+        )
+        if unlimited and self.flight is None:
+            self.flight = FlightLimit(now)
+            self.window.gauge(FIRST_FLIGHT)
+        elif not unlimited and self.flight is not None:
+            self.flight = None
+            self.window.clear()
 
     def share(self, grant: Grant, now: float) -> None:
         """Keep to a part of every limit from now on: other jobs use this lane, too; or have gone."""
@@ -325,6 +345,7 @@ class Lane:
                 cost = entry.costs[meter.place]
                 meter.sync(report, mark, entry.started_at, entry.seq, cost, refused=refused)
         meter.debt_s = max(0.0, meter.full_at - entry.started_at - meter.used_s)
+        self.flight = None
         meter.begin_ramp(self.mean_costs()[meter.place], careful=self._unsure(entry, meter))
         self._reported[report.dimension, report.period_s] = meter
         self.finder = None
@@ -514,7 +535,7 @@ class Lane:
         self.unanswered -= 1
         if self.window.kept:
             self.went_ahead(entry)
-        else:
+        elif self.flight is None:
             self.window.succeeded(self.in_flight, first_try=entry.tries == 1)
         if entry.probe == "window":
             self.window.doubt(now)
@@ -577,6 +598,10 @@ class Lane:
                 self.caution = CALM + (self.caution - CALM) * CAUTION_DECAY
         elif hint is not None and hint.reports:
             self.learn(entry, hint.reports, now, refused=True)
+        if self.flight is not None and outcome.kind is None:
+            size = self.flight.finished(now, self.in_flight, self.window.size)
+            if size is not None:
+                self.window.gauge(size)
         self.in_flight -= 1
         self.flight_s += now - entry.started_at
         if not entry.accepted:
@@ -600,6 +625,7 @@ class Lane:
         if outcome.kind is Kind.RATE:
             refusals.of_rate(self, entry, hint, now)
         elif outcome.kind is Kind.CONCURRENCY:
+            self.flight = None  # The provider says that its number is limited.
             self.window.refused(entry.epoch, self.in_flight + 1)
         if self.spec.one_ahead:
             self.window.narrow()

@@ -34,6 +34,8 @@ class RunState:
         #: The budgets of lanes, by name: several lanes may share one.
         self.lane_budgets: dict[str, Budget] = {}
         self.concurrency = settings.concurrency
+        #: How many the process may have in flight at all; 0: not known.
+        self.max_in_flight = settings.max_in_flight
         self.mode: Literal["run", "aborted", "deadline", "budget"] = "run"
         self.paused = False
         #: The serial unit that is next.

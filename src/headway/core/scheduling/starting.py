@@ -24,6 +24,8 @@ from headway.core.unit_states import Move, Status, after
 
 #: Instants closer than this are the same.
 EPSILON_S: Final = 1e-9
+#: More than any process has in flight.
+NO_CAP: Final = 1 << 30
 #: Requests of a lane that are made at once, at the most: they are kept in memory until they are sent.
 MOST_RENDERING: Final = 64
 _STARTED: Final = {Status.PENDING: after(after(Status.PENDING, Move.ASSIGN), Move.RUN)}
@@ -78,20 +80,25 @@ class Starting:
                 return
 
     def _advance_lanes(self, now: float) -> None:
-        if self._run.concurrency:
-            self._take_turns(now)
+        run = self._run
+        most = run.max_in_flight or NO_CAP
+        if run.concurrency or self._starved or len(run.out) >= most:
+            self._take_turns(now, min(run.concurrency or NO_CAP, most))
             return
-        lanes = tuple(self._run.dirty.values())
-        if self._run.settings.delay_s:
+        lanes = tuple(run.dirty.values())
+        if run.settings.delay_s:
             lanes = tuple(sorted(lanes, key=attrgetter("last_start_at")))
+        out = run.out
         for lane in lanes:
-            while self._step(lane, now):
+            while len(out) < most and self._step(lane, now):
                 pass
+            if len(out) >= most:
+                self._starved[lane.key] = lane
 
-    def _take_turns(self, now: float) -> None:
+    def _take_turns(self, now: float, most: int) -> None:
         """Under a global cap lanes start one unit each in turn, the longest waiting lane first."""
         ring = deque({**self._starved, **self._run.dirty}.values())
-        while ring and len(self._run.out) < self._run.concurrency:
+        while ring and len(self._run.out) < most:
             lane = ring.popleft()
             if self._step(lane, now):
                 ring.append(lane)
