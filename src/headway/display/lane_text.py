@@ -38,6 +38,9 @@ def _facts(
         if meter.name.endswith(OUR_PART) or (meter.name == LEARNED and not learned.found):
             continue  # One job's alone, whichever looked last; or not known yet.
         yield _meter(meter)
+    for limit in learned.meters:
+        if limit.window_s is not None:
+            yield f"{limit.dimension.replace('_', ' ')}: fixed windows of {duration(limit.window_s)}"
     if (wrong := learned.disproved) is not None:
         yield disproved_text(wrong.dimension, wrong.configured, wrong.found)
     window = "unlimited" if seen.window is None else f"{seen.window:,}"

@@ -26,6 +26,7 @@ from headway.core.lanes.breaker import Breaker, InvalidRun
 from headway.core.lanes.depth_ramp import STEP_BURST_S, STEP_PACE, STEP_TIMES, DepthRamp
 from headway.core.lanes.estimate import ENOUGH, Estimator
 from headway.core.lanes.evidence import Evidence
+from headway.core.lanes.fixed_window import BoundaryWatch, WindowMeter
 from headway.core.lanes.flight_limit import FIRST_FLIGHT, FlightLimit
 from headway.core.lanes.hold import Hold
 from headway.core.lanes.job_share import WHOLE, Grant, Parts
@@ -84,7 +85,7 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_growth", "_out", "_parts", "_reported", "_shared", "_step_at", "_step_gap_s", "_watched", "basis", "breaker", "broke",
+        "_boundaries", "_configured", "_growth", "_out", "_parts", "_reported", "_shared", "_step_at", "_step_gap_s", "_watched", "basis", "breaker", "broke",
         "caution", "depth_ramp", "disbelieved", "disproved", "doubt", "estimator", "evidence", "failed", "finder", "first_start_at", "flight", "flight_s",
         "gauge", "hold", "in_flight", "invalid_run", "key", "lane_budgets", "last_start_at", "leads", "limits",
         "limits_announced", "meters", "order", "others", "parked", "part", "places", "queue", "rate", "refused",
@@ -149,6 +150,7 @@ class Lane:
         self.leads = True
         #: How many may be in flight, where that is given out among jobs.
         self.places: int | None = None
+        self._boundaries: dict[tuple[Dimension, float], BoundaryWatch] = {}
         self._parts = Parts()
         #: Whether other jobs use it or did: what they took is known only roughly.
         self._shared = False
@@ -312,9 +314,32 @@ class Lane:
                 continue  # It was sent before this limit was known.
             cost = entry.costs[meter.place]
             meter.sync(report, mark, entry.started_at, entry.seq, cost, refused=refused)
+            if not refused and not meter.windowed:
+                self._watch_boundary(meter, report, entry, now)
         if now >= self._watched.until:
             others = self._watched.look(self._reported.values(), now)
             self.others = others if self.part == WHOLE else 0.0  # It would be ourselves, in another job.
+
+    def _watch_boundary(self, meter: Meter, report: LimitReport, entry: Entry, now: float) -> None:
+        """Count by windows where the resets of a limit show that it comes in windows."""
+        key = (report.dimension, report.period_s)
+        watch = self._boundaries.get(key)
+        if watch is None:
+            watch = self._boundaries[key] = BoundaryWatch()
+        boundary_at = watch.boundary(report, entry.started_at, meter.rate)
+        if boundary_at is None or report.remaining is None or self.part < WHOLE:
+            return
+        window = WindowMeter(report.dimension, report.limit, report.period_s, boundary_at, entry.started_at)
+        place = meter.place
+        window.unit_s = self.mean_costs()[place] / window.rate
+        window.used_s = meter.used_s
+        window.adjust(
+            report.limit - report.remaining + sum(costs[place] for costs in self.charged_after(entry))
+        )
+        window.used_s = meter.used_s
+        window.debt_s, window.since_s = meter.debt_s, meter.since_s
+        self._reported[key] = window
+        self.select()
 
     def _meet(self, entry: Entry, report: LimitReport, *, refused: bool) -> None:
         """A limit is reported for the first time: its meter starts at the reported level, less what was sent since."""

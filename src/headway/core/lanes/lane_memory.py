@@ -37,6 +37,8 @@ class MeterRecord(msgspec.Struct, frozen=True):
     #: How deep its bucket can be at the most, and whether something that went beyond `depth_s` was refused.
     ceiling_s: float | None = None
     bottom: bool = False
+    #: Where its whole allowance comes at once, at the start of each window: how long a window is.
+    window_s: float | None = None
 
 
 class FoundRecord(msgspec.Struct, frozen=True):
@@ -89,6 +91,7 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
                 utc + meter.full_at - now,
                 meter.ceiling_s,
                 meter.shallow and meter.ramp is not None and meter.ramp.ended,
+                meter.period_s if meter.windowed else None,
             )
             for meter in lane.meters
             if meter.name != LEARNED and (meter.probed or meter.reported)

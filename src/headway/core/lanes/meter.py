@@ -109,6 +109,11 @@ class Meter:
         self.debt_s = self.since_s = -1.0
 
     @property
+    def windowed(self) -> bool:
+        """Whether its allowance comes at once, at the start of each period."""
+        return False
+
+    @property
     def probed(self) -> bool:
         """Whether its depth has to be found."""
         return self.ramp is not None
