@@ -133,10 +133,8 @@ def window_grows_past_its_maximum(patch: Patch) -> None:
 def global_cap_off_by_one(patch: Patch) -> None:
     right = Starting._take_turns
 
-    def wrong(self: Starting, now: float) -> None:
-        self._run.concurrency += 1
-        right(self, now)
-        self._run.concurrency -= 1
+    def wrong(self: Starting, now: float, most: int) -> None:
+        right(self, now, most + 1)
 
     patch.setattr(Starting, "_take_turns", wrong)
 

@@ -19,6 +19,8 @@ from headway.core.model import DAY_S, Dimension, LimitReport
 
 #: So many seconds' worth must be used up while a reset stays where it is, beyond what its rounding explains.
 PLAIN_S: Final = 4.0
+#: Windows show by the first few dozen requests. The reports of later ones are not watched.
+WATCHED: Final = 300
 #: Two reports of the same reset differ by this much at the most, besides their rounding: the way to the provider varies.
 SAME_S: Final = 0.25
 #: After the boundary: the way of a request is not always the shortest.

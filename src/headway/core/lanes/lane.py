@@ -26,7 +26,7 @@ from headway.core.lanes.breaker import Breaker, InvalidRun
 from headway.core.lanes.depth_ramp import STEP_BURST_S, STEP_PACE, STEP_TIMES, DepthRamp
 from headway.core.lanes.estimate import ENOUGH, Estimator
 from headway.core.lanes.evidence import Evidence
-from headway.core.lanes.fixed_window import BoundaryWatch, WindowMeter
+from headway.core.lanes.fixed_window import WATCHED, BoundaryWatch, WindowMeter
 from headway.core.lanes.flight_limit import FIRST_FLIGHT, FlightLimit
 from headway.core.lanes.hold import Hold
 from headway.core.lanes.job_share import WHOLE, Grant, Parts
@@ -314,13 +314,13 @@ class Lane:
                 continue  # It was sent before this limit was known.
             cost = entry.costs[meter.place]
             meter.sync(report, mark, entry.started_at, entry.seq, cost, refused=refused)
-            if not refused and not meter.windowed:
-                self._watch_boundary(meter, report, entry, now)
+            if entry.seq <= WATCHED and not refused and not meter.windowed:
+                self._watch_boundary(meter, report, entry)
         if now >= self._watched.until:
             others = self._watched.look(self._reported.values(), now)
             self.others = others if self.part == WHOLE else 0.0  # It would be ourselves, in another job.
 
-    def _watch_boundary(self, meter: Meter, report: LimitReport, entry: Entry, now: float) -> None:
+    def _watch_boundary(self, meter: Meter, report: LimitReport, entry: Entry) -> None:
         """Count by windows where the resets of a limit show that it comes in windows."""
         key = (report.dimension, report.period_s)
         watch = self._boundaries.get(key)
@@ -565,7 +565,7 @@ class Lane:
         if entry.probe == "window":
             self.window.doubt(now)
         for meter in entry.meters:
-            if meter.ramp is not None and now >= meter.ramp.rest_until:
+            if meter.ramp is not None and now >= meter.ramp.rest_until and meter.shallow:
                 self._deepen(entry, () if hint is None else hint.reports, now)
                 break
         if usage is not None and self.spec.counting.cached_free:
