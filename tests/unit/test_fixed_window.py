@@ -113,16 +113,15 @@ def test_an_earlier_reset_moves_the_boundary_and_a_later_one_does_not() -> None:
 def test_a_lane_recognises_windows_from_its_headers_and_records_them() -> None:
     run = Run(units(2000), lane_spec(limits=LaneLimits()))
     left, now = 600, 0.0
-    for _ in range(400):
-        started = run.at(now).started
-        for index in started:
+    run.at(now)
+    while not any(meter.windowed for meter in run.lane().meters) and left > 400:
+        for index in run.out:
             left -= 1
             now += 0.001
             run.at(now, RequestAccepted(index, Hint((report(float(left), 23.0 - now),))))
             run.at(now, ok(index))
         now += 0.01
-        if any(meter.windowed for meter in run.lane().meters):
-            break
+        run.at(now)
     meter = run.lane().meters[0]
     assert isinstance(meter, WindowMeter)
     assert meter.boundary_at == pytest.approx(23.0, abs=0.1)
