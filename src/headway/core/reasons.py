@@ -1,7 +1,7 @@
 """Why a lane stopped or waits, why units were left, and what a notice is about: codes and fields.
 
-Nothing here is a sentence: `headway.reason_text` has those. A `message` is what somebody else said (a provider, an
-exception). The codes of stops and ends are stored with a job: they may be added to, never changed.
+There are no sentences here: `headway.reason_text` has those. A `message` is a foreign text (of a provider, an exception).
+The codes of stops and ends are stored with a job: new ones may be added, but none may change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where requests go: a configured address and a row's path → a URL. Pure; what is wrong with an address is one line."""
+"""Makes the URL of a request from the configured address and the path of a row. Pure; errors about an address are one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERSION: Final = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?(?=/|$)")
 
 
 def address_of(base_url: str) -> str:
-    """The address itself, checked, without a slash at its end."""
+    """The checked address, without a trailing slash."""
     try:
         url = URL(base_url.strip())
     except ValueError:
@@ -26,7 +26,7 @@ def address_of(base_url: str) -> str:
 
 
 def root_of(base_url: str) -> str:
-    """The address that paths stand below: with its version, whether or not it was written, and without a slash.
+    """The base URL of paths: with its version, configured or not, and without a trailing slash.
 
     A version anywhere in the path means that the address is whole: `…/v1beta/openai`, `…/api/paas/v4`.
     """
@@ -35,21 +35,21 @@ def root_of(base_url: str) -> str:
 
 
 class VersionedPaths:
-    """An API whose paths stand below `/v1`, streamed or not."""
+    """An API whose paths are below `/v1`, streamed or not."""
 
     def address(self, base_url: str) -> str:
-        """What its paths stand below."""
+        """The base URL of its paths."""
         return root_of(base_url)
 
     def url(self, root: str, path: str) -> URL:
-        """Where a row's path is."""
+        """The URL of a row's path."""
         below = path if path.startswith("/") else f"/{path}"
         return URL(root + (below.removeprefix("/v1") if below.startswith("/v1/") else below))
 
     def stream_url(self, root: str, path: str) -> URL:
-        """Where the same is answered as a stream."""
+        """The URL that answers the same with a stream."""
         return self.url(root, path)
 
     def named_in(self, body: bytes) -> str:
-        """What an answer calls itself, where no header names it."""
+        """The id in an answer, if no header has one."""
         return ""

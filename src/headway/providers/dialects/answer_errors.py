@@ -1,14 +1,14 @@
-"""Why an answer cannot be used: it makes no sense, it is too long, or it is an error of the provider's."""
+"""Errors of answers that cannot be used: unreadable, too long, or an error of the provider."""
 
 from __future__ import annotations
 
 
 class UnreadableAnswer(Exception):
-    """The stream is not what it should be. The text says why, without quoting it."""
+    """The stream is malformed. The text says why, without quoting it."""
 
 
 class AnswerTooLong(UnreadableAnswer):
-    """An answer, or one event of it, is longer than what is taken into memory. It was made, and perhaps paid for."""
+    """An answer, or one event of it, is above the ceiling in memory. The provider made it, and may charge for it."""
 
     remedy = "raise max_answer_bytes of this provider to take it"
 
@@ -17,7 +17,7 @@ class AnswerTooLong(UnreadableAnswer):
 
 
 class AnswerTooComplex(AnswerTooLong, ValueError):
-    """An answer that has more parts or values than any model sends, and would take too much memory."""
+    """An answer has more parts or values than any model sends, and would take too much memory."""
 
     remedy = "check base_url"
 
@@ -34,7 +34,7 @@ def size_text(size: int) -> str:
 
 
 class StreamedError(Exception):
-    """The provider reports an error in the stream; `body` is its own words."""
+    """The provider reports an error in the stream; `body` is its text."""
 
     def __init__(self, body: bytes) -> None:
         super().__init__("an error in the stream")

@@ -1,6 +1,6 @@
 """Anthropic's dialect: messages.
 
-Pure: what a request looks like, where an answer says its usage, how streamed pieces make the body that the
+Pure: the form of requests, the usage of answers, and how streamed events become the body that the
 unstreamed call gives. The transport is `http.http_adapter`'s.
 """
 
@@ -33,11 +33,11 @@ Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
 
 
-# -- what an answer looks like ------------------------------------------------------------------------------------
+# -- answers ------------------------------------------------------------------------------------------------------
 
 
 class _AnthropicUsage(msgspec.Struct, gc=False):
-    """Anthropic counts what was read from the cache, and written to it, apart from the rest of the input."""
+    """Anthropic counts tokens read from the cache, and written to it, apart from the other input."""
 
     input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
@@ -45,7 +45,7 @@ class _AnthropicUsage(msgspec.Struct, gc=False):
     output_tokens: Count | None = None
 
     def counted(self) -> Usage | None:
-        """What the call took; None where nothing is counted. A count that is missing is not 0."""
+        """The usage; None if nothing was counted. A missing count is not 0."""
         counts_given = (self.input_tokens, self.output_tokens)
         if (*counts_given, self.cache_creation_input_tokens, self.cache_read_input_tokens) == (None,) * 4:
             return None
@@ -62,13 +62,13 @@ class _AnthropicUsage(msgspec.Struct, gc=False):
 
 
 class AnthropicAnswer(msgspec.Struct, gc=False, kw_only=True):
-    """What every answer has in common."""
+    """The fields of every answer."""
 
     error: AnyObject | None = None
     usage: _AnthropicUsage | None = None
 
     def counted(self) -> Usage | None:
-        """What the call took."""
+        """The usage."""
         return None if self.usage is None else self.usage.counted()
 
 
@@ -80,7 +80,7 @@ class _MessageAnswer(AnthropicAnswer, gc=False):
 
 
 class _ContentBlock:
-    """One block of a streamed message: it begins nearly empty, and its deltas add texts, citations and JSON."""
+    """One block of a streamed message. It begins nearly empty; deltas add text, citations and JSON."""
 
     def __init__(self, start: dict[str, Any], counter: PartCounter) -> None:
         self._counter = counter
@@ -114,7 +114,7 @@ class _ContentBlock:
 
 
 def _input(text: str, begun: Any) -> Any:
-    """A tool's input. What max_tokens cut off is kept the way that Anthropic recommends."""
+    """A tool's input. Input that max_tokens cut off is kept as Anthropic recommends."""
     if not text.strip():
         return begun
     try:
@@ -135,17 +135,17 @@ class MessageDraft:
 
     @property
     def begun(self) -> bool:
-        """The first event has the input's usage."""
+        """Whether the first event has arrived; it has the usage of the input."""
         return bool(self._message)
 
     @property
     def whole(self) -> bool:
-        """The last but one event has the reason to stop."""
+        """Whether the stop reason has arrived, in the last but one event."""
         return self.begun and (self.ended or self._message.get("stop_reason") is not None)
 
     @property
     def usage(self) -> Usage | None:
-        """The input's from the first event, the output's so far from the last."""
+        """The input from the first event, the output so far from the latest."""
         return msgspec.convert(counts(self._usage), _AnthropicUsage).counted() if self._usage else None
 
     def add(self, event: SseEvent) -> None:
@@ -187,7 +187,7 @@ class MessageDraft:
         block.add(mapping(fields.get("delta")))
 
     def _change(self, fields: dict[str, Any]) -> None:
-        """Why it stopped, and whatever else is known only at the end."""
+        """Take the stop reason, and other fields of the last events."""
         self._count(fields.get("usage"))
         later = {name: value for name, value in fields.items() if name not in ("type", "delta", "usage")}
         self._counter.update(self._message, later | mapping(fields.get("delta")))
@@ -221,7 +221,7 @@ class MessagesEndpoint:
         return msgspec.json.encode(fields)
 
     def draft(self, request: bytes) -> Draft | None:
-        """What its stream is assembled in."""
+        """The draft of its stream."""
         return MessageDraft()
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
@@ -237,7 +237,7 @@ class MessagesEndpoint:
 
 
 class OtherMessagesEndpoint:
-    """Any other path: an object comes back, in one piece."""
+    """Any other path. Its answer is a JSON object, never a stream."""
 
     name = "JSON object"
     shape: type[AnthropicAnswer] = AnthropicAnswer
@@ -247,11 +247,11 @@ class OtherMessagesEndpoint:
         return None
 
     def draft(self, request: bytes) -> Draft | None:
-        """There is no stream that could be assembled."""
+        """It has no streams."""
         return None
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
-        """What was asked. The answer is no message."""
+        """The request. The answer is not a message."""
         return objects(mapping(request).get("messages"))
 
 
@@ -260,19 +260,19 @@ _OTHER: Final = OtherMessagesEndpoint()
 
 
 class AnthropicDialect(VersionedPaths):
-    """How Anthropic is asked."""
+    """The dialect of Anthropic."""
 
     kind = "anthropic"
     root = "https://api.anthropic.com/v1"
     request_id = "request-id"
 
     def headers(self, key: str) -> Iterator[tuple[str, str]]:
-        """Who asks, and in which version."""
+        """The key and the version of the API."""
         yield "anthropic-version", VERSION
         if key:
             yield "x-api-key", key
 
     def endpoint(self, path: str) -> MessagesEndpoint | OtherMessagesEndpoint:
-        """What is behind a path."""
+        """The endpoint of a path."""
         path = "/" + path.partition("?")[0].strip("/")
         return _MESSAGES if path.endswith("/messages") else _OTHER

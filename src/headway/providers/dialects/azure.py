@@ -1,6 +1,6 @@
 """Azure OpenAI's dialect: OpenAI's, with a key in a header of its own and a deployment where OpenAI has a model.
 
-Two surfaces. The v1 API (`…/openai/v1/chat/completions`) takes the deployment's name as the model. With an `api_version`
+Two APIs. The v1 API (`…/openai/v1/chat/completions`) takes the deployment's name as the model. With an `api_version`
 the deployment is in the path: `…/openai/deployments/NAME/chat/completions?api-version=…`. A row's path names the
 deployment either way (`/deployments/NAME/chat/completions`), so that a job does not depend on which one is configured.
 """
@@ -17,7 +17,7 @@ from headway.providers.dialects.addresses import address_of
 from headway.providers.dialects.openai import OpenAIDialect
 
 _DEPLOYMENTS: Final = "/deployments/"
-#: What portals and examples put behind the resource's own address.
+#: Suffixes that portals and examples add to the address of a resource.
 _ENDS: Final = ("/openai/v1", "/openai")
 
 
@@ -27,7 +27,7 @@ def deployment_path(model: str, below: str) -> str:
 
 
 class AzureDialect(OpenAIDialect):
-    """How Azure OpenAI is asked."""
+    """The dialect of Azure OpenAI."""
 
     kind = "azure"
     root = ""
@@ -38,13 +38,13 @@ class AzureDialect(OpenAIDialect):
         self._api_version = api_version
 
     def address(self, base_url: str) -> str:
-        """The resource, whichever of its addresses was written."""
+        """The resource, for each form of its address."""
         address = address_of(base_url)
         end = next((end for end in _ENDS if address.endswith(end)), "")
         return address.removesuffix(end)
 
     def url(self, root: str, path: str) -> URL:
-        """Where a deployment's endpoint is."""
+        """The URL of a deployment's endpoint."""
         below = path.removeprefix("/v1")
         if self._api_version:
             return URL(f"{root}/openai{below}?api-version={self._api_version}", encoded=True)
@@ -53,6 +53,6 @@ class AzureDialect(OpenAIDialect):
         return URL(f"{root}/openai/v1{below}", encoded=True)
 
     def headers(self, key: str) -> Iterator[tuple[str, str]]:
-        """Who asks."""
+        """The key."""
         if key:
             yield "api-key", key

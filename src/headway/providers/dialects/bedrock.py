@@ -1,8 +1,8 @@
-"""Bedrock's dialect: Converse for every model, Invoke where a row brings a model's own body; and who signs.
+"""Bedrock's dialect: Converse for every model, Invoke for rows with a model's own body; and signing.
 
-Requests go over our own connection. A Bedrock API key is a bearer token; AWS credentials sign each request (`sigv4`).
-AWS's library is asked for credentials only, where the environment has none, so that nothing of it could retry.
-Streams are not used: they come in a binary format of AWS's, and no header of theirs tells more, or earlier.
+Requests go over our own connections. A Bedrock API key is a bearer token; AWS credentials sign each request (`sigv4`).
+AWS's library only provides credentials, if the environment has none, so it never retries.
+Streams are not used: they have a binary format of their own, and their headers report nothing more, or earlier.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Message = dict[str, Any]
 Sign = Callable[[URL, bytes], dict[str, str]]
 
 
-# -- what an answer looks like ------------------------------------------------------------------------------------
+# -- answers ------------------------------------------------------------------------------------------------------
 
 
 class _BedrockUsage(msgspec.Struct, gc=False):
-    """Converse's words, Anthropic's, and OpenAI's. Only OpenAI's input has the cached tokens in it."""
+    """The fields of Converse, Anthropic and OpenAI. Only OpenAI's input includes the cached tokens."""
 
     inputTokens: Count | None = None
     outputTokens: Count | None = None
@@ -62,7 +62,7 @@ def _first(*counts: float | None) -> float | None:
 def _usage(
     fresh: float | None, output: float | None, cached: float = 0.0, written: float = 0.0
 ) -> Usage | None:
-    """None where nothing is counted. A count that is missing is not 0."""
+    """The usage; None if nothing was counted. A missing count is not 0."""
     if fresh is None and output is None and not cached + written:
         return None
     tokens_in = (fresh or 0.0) + cached + written
@@ -71,7 +71,7 @@ def _usage(
 
 
 class BedrockAnswer(msgspec.Struct, gc=False, kw_only=True):
-    """What every answer has in common; Llama's counts stand beside its text."""
+    """The fields of every answer; Llama's counts are beside its text."""
 
     error: AnyObject | None = None
     usage: _BedrockUsage | None = None
@@ -79,7 +79,7 @@ class BedrockAnswer(msgspec.Struct, gc=False, kw_only=True):
     generation_token_count: Count | None = None
 
     def counted(self) -> Usage | None:
-        """What the call took."""
+        """The usage."""
         if self.usage is not None:
             return self.usage.counted()
         return _usage(self.prompt_token_count, self.generation_token_count)
@@ -94,7 +94,7 @@ class _ConverseAnswer(BedrockAnswer, gc=False):
 
 
 class ConverseEndpoint:
-    """A turn of a conversation, in the same words for every model."""
+    """Converse: a turn of a conversation, in one format for all models."""
 
     name = "turn of a conversation"
     shape: type[BedrockAnswer] = _ConverseAnswer
@@ -104,7 +104,7 @@ class ConverseEndpoint:
         return None
 
     def draft(self, request: bytes) -> Draft | None:
-        """There is no stream that could be assembled."""
+        """It has no streams."""
         return None
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
@@ -116,13 +116,13 @@ class ConverseEndpoint:
 
 
 class InvokeEndpoint(ConverseEndpoint):
-    """A model in its own words: an object comes back, in one piece."""
+    """Invoke: a model in its own format. Its answer is a JSON object, never a stream."""
 
     name = "JSON object"
     shape: type[BedrockAnswer] = BedrockAnswer
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
-        """What was asked, where it is messages. The answer is the model's own."""
+        """The request, if it has messages. The answer is in the format of the model."""
         return objects(mapping(request).get("messages"))
 
 
@@ -131,14 +131,14 @@ _INVOKE: Final = InvokeEndpoint()
 
 
 class BedrockDialect:
-    """How Bedrock is asked. A key with a colon in it is no bearer token: its requests are signed instead."""
+    """The dialect of Bedrock. A key with a colon is not a bearer token: requests are signed with it."""
 
     kind = "bedrock"
     root = ""
     request_id = "x-amzn-requestid"
 
     def headers(self, key: str) -> Iterator[tuple[str, str]]:
-        """Who asks, where that is all."""
+        """The bearer token, if there is one."""
         if key and ":" not in key:
             yield "Authorization", f"Bearer {key}"
 
@@ -147,7 +147,7 @@ class BedrockDialect:
         return address_of(base_url)
 
     def url(self, root: str, path: str) -> URL:
-        """Where a model is asked. A name's colon stays as it was encoded: it is part of the signature."""
+        """The URL of a model. A colon in its name stays encoded: it is part of the signature."""
         return URL(root + path, encoded=True)
 
     def stream_url(self, root: str, path: str) -> URL:
@@ -155,26 +155,26 @@ class BedrockDialect:
         return self.url(root, path)
 
     def endpoint(self, path: str) -> ConverseEndpoint:
-        """What is behind a path."""
+        """The endpoint of a path."""
         return _CONVERSE if path.endswith("/converse") else _INVOKE
 
     def named_in(self, body: bytes) -> str:
-        """A header names every answer."""
+        """None: a header has the id."""
         return ""
 
 
-# -- who signs ----------------------------------------------------------------------------------------------------
+# -- signing ------------------------------------------------------------------------------------------------------
 
 
 class CredentialSource(Protocol):
     """Where credentials come from; they may change while a job runs."""
 
     def __call__(self) -> Credentials:
-        """Those of the moment."""
+        """The present credentials."""
 
 
 def signer(key: str, region: str) -> tuple[Sign | None, list[str]]:
-    """What signs requests with this key, and what must never be seen of it. None: the key is a bearer token."""
+    """The signer of requests with this key, and its secret parts. None: the key is a bearer token."""
     if ":" not in key:
         return None, [key]
     source: CredentialSource
@@ -186,14 +186,14 @@ def signer(key: str, region: str) -> tuple[Sign | None, list[str]]:
         source, secrets = (lambda: fixed), [secret, fixed.token]
 
     def sign(url: URL, body: bytes) -> dict[str, str]:
-        host = url.host_port_subcomponent or ""  # As it will stand in the Host header.
+        host = url.host_port_subcomponent or ""  # As in the Host header.
         return signature_headers(source(), region, SERVICE, host, url.raw_path, body, time.time())
 
     return sign, secrets
 
 
 def _chain(profile: str) -> CredentialSource:
-    """Whatever AWS's own library finds: a profile, SSO, the role of a machine. It renews them itself."""
+    """Credentials that AWS's own library finds: a profile, SSO, the role of a machine. The library renews them."""
     try:
         from botocore.exceptions import BotoCoreError
         from botocore.session import Session
@@ -218,7 +218,7 @@ def _chain(profile: str) -> CredentialSource:
         nonlocal last
         try:
             now = provider.get_frozen_credentials()
-        except BotoCoreError:  # They cannot be renewed: AWS will say of the old ones that they have expired.
+        except BotoCoreError:  # Not renewable: AWS will report that the old ones have expired.
             return last
         last = Credentials(now.access_key, now.secret_key, now.token or "")
         return last

@@ -1,4 +1,4 @@
-"""OpenAI's objects that come in pieces: deltas → the object that the unstreamed call gives. In linear time; knows no events."""
+"""Merges OpenAI's deltas into the object of the unstreamed call, in linear time. Knows no events."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Final
 from headway.providers.dialects.lenient_json import index_of, objects
 from headway.providers.dialects.part_counter import PartCounter
 
-#: Said once, or again and again, but never in pieces.
+#: Fields that are sent once or repeated, but never in pieces.
 _NAMES: Final = frozenset({"role", "id", "type", "name", "format"})
 
 
 class MergedObject:
-    """An object from its deltas: texts are joined, lists appended, objects grow, anything else is the last that was."""
+    """An object from its deltas: texts are joined, lists appended, objects merged; of other values the last one counts."""
 
     def __init__(self, counter: PartCounter) -> None:
         self._counter = counter
@@ -21,7 +21,7 @@ class MergedObject:
         self._name_chars = 0
 
     def add(self, delta: dict[str, Any]) -> None:
-        """Take one more piece. Raises `AnswerTooComplex`."""
+        """Add a delta. Raises `AnswerTooComplex`."""
         self._counter.check_room(len(delta))
         before = len(self._fields)
         for name, value in delta.items():
@@ -48,11 +48,11 @@ class MergedObject:
             pieces.append(value)
         elif name == "name" and value:
             self._add_to_name(pieces, value)
-        elif not pieces[0]:  # An id, a role or a type is told once.
+        elif not pieces[0]:  # An id, a role or a type is sent once.
             pieces[0] = value
 
     def _add_to_name(self, pieces: list[str], value: str) -> None:
-        """A name repeated is the same name; a tool's that differs is its next piece. Joined only to be compared."""
+        """A repeated name is the same name; a tool's name that differs is its next piece."""
         if len(value) != self._name_chars or "".join(pieces) != value:
             pieces.append(value)
             self._name_chars += len(value)
@@ -65,7 +65,7 @@ class MergedObject:
         return merged
 
     def get(self, name: str) -> Any:
-        """One field as it is so far."""
+        """The present value of a field."""
         return _built(self._fields.get(name))
 
     def built(self) -> dict[str, Any]:
@@ -85,12 +85,12 @@ class _MergedList:
 
 
 class _MergedToolCalls:
-    """Tool calls by their numbers. Some servers give every call the same number, or none: a new id is a new call."""
+    """Tool calls by index. Some servers give all calls the same index, or none: a new id is a new call."""
 
     def __init__(self, counter: PartCounter) -> None:
         self._counter = counter
         self._calls: list[tuple[int, MergedObject]] = []
-        #: The last call of each number, and whether it has an id already.
+        #: The last call of each index, and whether it has an id already.
         self._last: dict[int, tuple[MergedObject, bool]] = {}
         self._by_id: dict[tuple[int, str], MergedObject] = {}
 

@@ -1,4 +1,4 @@
-"""What an HTTP adapter has to know of a kind of API: where its paths are, what an answer looks like, how it streams."""
+"""The contract of a dialect: the URLs of an API, the form of its answers, its streams."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from headway.providers.dialects.anthropic import AnthropicDialect
 from headway.providers.dialects.openai import OpenAIDialect
 from headway.providers.dialects.sse import Draft
 
-#: The kinds that can be asked over HTTP.
+#: The provider kinds over HTTP.
 KINDS: Final = ("anthropic", "azure", "bedrock", "gemini", "openai")
-#: Whose streams are known to work, and to tell limits before the answer is done.
+#: Hosts whose streams are known to work, and to report limits before the answer is complete.
 STREAMED: Final = frozenset({"openai", "anthropic"})
 
 
@@ -23,35 +23,35 @@ class AnswerShape(Protocol):
 
     @property
     def error(self) -> object | None:
-        """The error that it is, if it is one."""
+        """Its error, if it is one."""
 
     def counted(self) -> Usage | None:
-        """What the call took."""
+        """The usage."""
 
 
 class ApiEndpoint(Protocol):
-    """What is behind a path."""
+    """An endpoint of an API."""
 
     @property
     def name(self) -> str:
-        """What an answer is, for messages."""
+        """The name of an answer, for messages."""
 
     @property
     def shape(self) -> type[AnswerShape]:
-        """The least that makes an answer one."""
+        """The required fields of an answer."""
 
     def streamed(self, request: bytes) -> bytes | None:
-        """The same request as a stream; None where it may not be one."""
+        """The same request as a stream; None if it must not be one."""
 
     def draft(self, request: bytes) -> Draft | None:
-        """What a stream is assembled in."""
+        """The draft of a stream."""
 
     def conversation(self, request: Any, answer: Any) -> list[dict[str, Any]]:
-        """Both as messages: role, content, and whatever else they have."""
+        """Request and answer as messages: role, content, and further fields."""
 
 
 class Dialect(Protocol):
-    """How one kind of API is asked."""
+    """How requests to one kind of API are made, and how its answers are read."""
 
     @property
     def kind(self) -> str:
@@ -59,33 +59,33 @@ class Dialect(Protocol):
 
     @property
     def root(self) -> str:
-        """Where it is, if nothing else is said."""
+        """The default address."""
 
     @property
     def request_id(self) -> str:
-        """The header that names a request."""
+        """The response header with the id of the request."""
 
     def headers(self, key: str) -> Iterable[tuple[str, str]]:
-        """The headers of every request beside the usual ones."""
+        """Its own headers of every request."""
 
     def address(self, base_url: str) -> str:
-        """What its paths stand below, from what was configured."""
+        """The base URL of its paths, from the configured address."""
 
     def url(self, root: str, path: str) -> URL:
-        """Where a row's path is."""
+        """The URL of a row's path."""
 
     def stream_url(self, root: str, path: str) -> URL:
-        """Where the same is answered as a stream."""
+        """The URL that answers the same with a stream."""
 
     def endpoint(self, path: str) -> ApiEndpoint:
-        """What is behind a path."""
+        """The endpoint of a path."""
 
     def named_in(self, body: bytes) -> str:
-        """What an answer calls itself, where no header names it."""
+        """The id in an answer, if no header has one."""
 
 
 def dialect_of(kind: str, *, api_version: str = "", asks_usage: bool = True) -> Dialect:
-    """How a kind is asked. Those that few use are loaded when somebody does: they would cost every run 5 ms."""
+    """The dialect of a kind. Rare ones are imported only when used: otherwise they would cost every run 5 ms."""
     match kind:
         case "anthropic":
             return AnthropicDialect()

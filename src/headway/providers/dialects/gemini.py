@@ -1,6 +1,6 @@
 """Gemini's dialect: generateContent, and streamGenerateContent where streams are wanted.
 
-Pure: what a request looks like, where an answer says its usage, how streamed pieces make the body that the unstreamed
+Pure: the form of requests, the usage of answers, and how streamed chunks become the body that the unstreamed
 call gives. The key goes into a header, never into the address. The transport is `http.http_adapter`'s.
 """
 
@@ -19,7 +19,7 @@ from headway.providers.dialects.lenient_json import AnyObject, counts, encoded, 
 from headway.providers.dialects.part_counter import PartCounter
 from headway.providers.dialects.sse import Draft, SseEvent, event_object
 
-#: The version of the API that rows are written for; an address that ends with another one is asked in that.
+#: The version of the API that rows are written for. An address may end with another version.
 VERSION: Final = "v1beta"
 _VERSIONS: Final = ("/v1beta", "/v1alpha", "/v1")
 _PLAIN: Final = ":generateContent"
@@ -29,11 +29,11 @@ Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
 
 
-# -- what an answer looks like ------------------------------------------------------------------------------------
+# -- answers ------------------------------------------------------------------------------------------------------
 
 
 class _GeminiUsage(msgspec.Struct, gc=False, rename="camel"):
-    """Thoughts are output, and what tools brought is input; what was cached is part of the prompt."""
+    """Thoughts count as output, results of tools as input; cached tokens are part of the prompt."""
 
     prompt_token_count: Count | None = None
     tool_use_prompt_token_count: Count | None = None
@@ -43,7 +43,7 @@ class _GeminiUsage(msgspec.Struct, gc=False, rename="camel"):
     total_token_count: Count | None = None
 
     def counted(self) -> Usage | None:
-        """What the call took; None where nothing is counted. Zeros are left out, but no prompt has none, and without an output the
+        """The usage; None if nothing was counted. Zeros are left out, but no prompt has 0 tokens, and without an output the
         total is the input.
         """
         counts_in = (self.prompt_token_count, self.tool_use_prompt_token_count)
@@ -62,7 +62,7 @@ class _PromptFeedback(msgspec.Struct, gc=False, rename="camel"):
 
 
 class GeminiAnswer(msgspec.Struct, gc=False, kw_only=True, rename="camel"):
-    """An answer has candidates, or says why it has none."""
+    """An answer has candidates, or the reason why it has none."""
 
     candidates: list[AnyObject] = []
     prompt_feedback: _PromptFeedback | None = None
@@ -75,14 +75,14 @@ class GeminiAnswer(msgspec.Struct, gc=False, kw_only=True, rename="camel"):
 
     @property
     def error(self) -> object | None:
-        """The error that it is, or that its prompt was blocked."""
+        """Its error, or that its prompt was blocked."""
         if self.failure is not None:
             return self.failure
         blocked = self.prompt_feedback is not None and self.prompt_feedback.block_reason
         return self.prompt_feedback if blocked and not self.candidates else None
 
     def counted(self) -> Usage | None:
-        """What the call took."""
+        """The usage."""
         return None if self.usage_metadata is None else self.usage_metadata.counted()
 
 
@@ -90,14 +90,14 @@ class GeminiAnswer(msgspec.Struct, gc=False, kw_only=True, rename="camel"):
 
 
 class _Candidate:
-    """One candidate: its texts are joined where one goes on with the other, other parts are kept as they come."""
+    """One candidate: consecutive texts are joined, other parts are kept as they are."""
 
     def __init__(self, counter: PartCounter) -> None:
         self._counter = counter
         self._fields: dict[str, Any] = {}
         self._role = "model"
         self._parts: list[dict[str, Any]] = []
-        #: The texts that make the last part, where it is one of text.
+        #: The texts of the last part, if it is a text.
         self._texts: list[str] = []
 
     @property
@@ -124,7 +124,7 @@ class _Candidate:
             self._parts.append(dict(part))
 
     def _join(self) -> None:
-        """Add to the last part the texts that went on with it."""
+        """Join the texts of the last part."""
         if self._texts:
             last = self._parts[-1]
             last["text"] = "".join((str(last.get("text", "")), *self._texts))
@@ -136,10 +136,10 @@ class _Candidate:
 
 
 class ContentDraft:
-    """An answer from its chunks, each of which looks like a small answer."""
+    """An answer from its chunks. Each chunk has the form of an answer."""
 
     begun = True
-    ended = False  # There is no last word but the end.
+    ended = False  # Only the end of the stream ends it.
 
     def __init__(self) -> None:
         self._top: dict[str, Any] = {}
@@ -148,12 +148,12 @@ class ContentDraft:
 
     @property
     def whole(self) -> bool:
-        """Every candidate has its reason to finish."""
+        """Whether every candidate has its finish reason."""
         return bool(self._candidates) and all(c.finished for c in self._candidates.values())
 
     @property
     def usage(self) -> Usage | None:
-        """The last chunk's."""
+        """The usage of the last chunk."""
         usage = counts(self._top.get("usageMetadata"))
         return msgspec.convert(usage, _GeminiUsage).counted() if usage else None
 
@@ -193,11 +193,11 @@ class GenerateContentEndpoint:
     shape: type[GeminiAnswer] = GeminiAnswer
 
     def streamed(self, request: bytes) -> bytes | None:
-        """The same request: what makes it a stream is its address."""
+        """The same request: only the URL of a stream differs."""
         return request
 
     def draft(self, request: bytes) -> Draft | None:
-        """What its stream is assembled in."""
+        """The draft of its stream."""
         return ContentDraft()
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
@@ -224,14 +224,14 @@ _response_id: Final = msgspec.json.Decoder(_ResponseId).decode
 
 
 class GeminiDialect:
-    """How Gemini is asked."""
+    """The dialect of Gemini."""
 
     kind = "gemini"
     root = "https://generativelanguage.googleapis.com"
     request_id = "x-goog-request-id"
 
     def headers(self, key: str) -> Iterator[tuple[str, str]]:
-        """Who asks."""
+        """The key."""
         if key:
             yield "x-goog-api-key", key
 
@@ -241,11 +241,11 @@ class GeminiDialect:
         return address if address.endswith(_VERSIONS) else f"{address}/{VERSION}"
 
     def url(self, root: str, path: str) -> URL:
-        """Where a model is asked."""
+        """The URL of a model."""
         return URL(root + path.removeprefix(f"/{VERSION}"), encoded=True)
 
     def stream_url(self, root: str, path: str) -> URL:
-        """Where it answers with a stream of events."""
+        """The URL that answers with a stream of events."""
         return self.url(root, path.removesuffix(_PLAIN) + _STREAMED)
 
     def endpoint(self, path: str) -> GenerateContentEndpoint:
@@ -253,7 +253,7 @@ class GeminiDialect:
         return _CONTENT
 
     def named_in(self, body: bytes) -> str:
-        """No header names an answer; it has an id of its own."""
+        """The id in the answer; no header has one."""
         try:
             return _response_id(body).response_id
         except ValueError:

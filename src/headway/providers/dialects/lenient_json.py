@@ -1,6 +1,6 @@
-"""JSON as providers really send it: decoding that throws no good answer away, within bounds on memory. Pure.
+"""Decodes JSON as providers really send it, so that no good answer is lost, within bounds on memory. Pure.
 
-Half an emoji and a NaN are no valid JSON, and both are sent.
+Half an emoji and a NaN are not valid JSON, and providers send both.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import msgspec
 
 from headway.providers.dialects.answer_errors import AnswerTooComplex, size_text
 
-#: JSON of up to so many bytes is decoded whatever is in it.
+#: JSON of up to so many bytes is always decoded.
 LIGHT: Final = 4_000_000
-#: What JSON may take as Python objects: as many embeddings as the ceiling of an answer lets through take 240 MB.
+#: The largest memory of decoded JSON: embeddings up to the ceiling of an answer take 240 MB.
 HEAVY: Final = 300_000_000
 
 
 class AnyObject(msgspec.Struct, gc=False):
-    """Any object: nothing of it is looked at."""
+    """Any object; no field is read."""
 
 
 def is_heavy(data: bytes, most: int | None = None) -> bool:
     """Whether JSON of this many lists, objects and values would take too much memory as Python objects.
 
-    Sixty million bytes of "[]," are 1.4 GB of empty lists. The figures are what CPython takes for one of each. An object of
-    up to five fields takes 240 bytes where their names are those of other objects, too; each further one takes 120 bytes.
+    Sixty million bytes of "[]," are 1.4 GB of empty lists. The figures are the memory of CPython for one of each. An object of
+    up to five fields takes 240 bytes if other objects have the same names; each further field takes 120 bytes.
     """
     if len(data) <= LIGHT:
         return False
@@ -39,7 +39,7 @@ def is_heavy(data: bytes, most: int | None = None) -> bool:
 
 
 def check_objects(data: bytes) -> None:
-    """Raise `AnswerTooComplex` for JSON of so many objects that a list of empty ones in their place would take too much memory."""
+    """Raise `AnswerTooComplex` for JSON with so many objects that even empty ones would take too much memory."""
     if len(data) > LIGHT and 32 * data.count(b"{") > HEAVY:
         raise _too_heavy()
 
@@ -49,7 +49,7 @@ def _too_heavy() -> AnswerTooComplex:
 
 
 def decoded(data: bytes) -> Any:
-    """Decode, with NaN as null and lone surrogates as they are. Raises ValueError, and `AnswerTooComplex` for what `is_heavy`."""
+    """Decode, with NaN as null and lone surrogates unchanged. Raises ValueError, and `AnswerTooComplex` if it `is_heavy`."""
     if is_heavy(data):
         raise _too_heavy()
     try:
@@ -68,12 +68,12 @@ def _lenient(data: bytes) -> Any:
 
 
 def _no_number(_name: str) -> None:
-    """NaN and infinities have no place in JSON."""
+    """JSON has no NaN and no infinities."""
     return
 
 
 def encoded(value: Any) -> bytes:
-    """Encode. Halves of a character that came apart are joined again; one that stayed alone is replaced."""
+    """Encode. Surrogate pairs are joined; a lone surrogate is replaced."""
     try:
         return msgspec.json.encode(value)
     except (UnicodeError, OverflowError):  # The latter: an integer of more than 64 bits.
@@ -82,23 +82,23 @@ def encoded(value: Any) -> bytes:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """The value where it is an object, otherwise an empty one."""
+    """The value if it is an object, otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list; none where it is no list."""
+    """The objects in a list; none if it is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def index_of(item: dict[str, Any]) -> int:
-    """An item's place; 0 where it says none."""
+    """The index of an item; 0 if it has none."""
     index = item.get("index")
     return index if type(index) is int else 0
 
 
 def counts(usage: Any) -> dict[str, Any]:
-    """The numbers of a usage object, and of the details that it has. One below 0 is infinite: that cannot be either."""
+    """The numbers of a usage object, and of its details. A negative number becomes infinite: it is as impossible."""
     sound: dict[str, Any] = {}
     for name, value in mapping(usage).items():
         if name.endswith("_details"):

@@ -1,6 +1,6 @@
-"""OpenAI's dialect: chat completions, responses, embeddings and the rest, as OpenAI and its many imitators speak it.
+"""OpenAI's dialect: chat completions, responses, embeddings and other endpoints, for OpenAI and compatible servers.
 
-Pure: what a request looks like, where an answer says its usage, how streamed pieces make the body that the
+Pure: the form of requests, the usage of answers, and how streamed chunks become the body that the
 unstreamed call gives. The transport is `http.http_adapter`'s.
 """
 
@@ -31,7 +31,7 @@ Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
 
 
-# -- what an answer looks like ------------------------------------------------------------------------------------
+# -- answers ------------------------------------------------------------------------------------------------------
 
 
 class _CachedTokens(msgspec.Struct, gc=False):
@@ -39,7 +39,7 @@ class _CachedTokens(msgspec.Struct, gc=False):
 
 
 class _OpenAIUsage(msgspec.Struct, gc=False):
-    """The usage of any endpoint: the older ones say prompt and completion, the newer ones input and output."""
+    """The usage of any endpoint: older ones have prompt and completion tokens, newer ones input and output tokens."""
 
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
@@ -49,7 +49,7 @@ class _OpenAIUsage(msgspec.Struct, gc=False):
     input_tokens_details: _CachedTokens | None = None
 
     def counted(self, *, has_output: bool = True) -> Usage | None:
-        """What the call took; None where neither count is there. One without the other is a part of it: a missing count is
+        """The usage; None if both counts are missing. One count alone makes a partial usage: a missing count is
         not 0, and may have to be paid for.
         """
         tokens_in = self.prompt_tokens if self.prompt_tokens is not None else self.input_tokens
@@ -67,13 +67,13 @@ class _OpenAIUsage(msgspec.Struct, gc=False):
 
 
 class OpenAIAnswer(msgspec.Struct, gc=False, kw_only=True):
-    """What every answer has in common."""
+    """The fields of every answer."""
 
     error: AnyObject | None = None
     usage: _OpenAIUsage | None = None
 
     def counted(self) -> Usage | None:
-        """What the call took."""
+        """The usage."""
         return None if self.usage is None else self.usage.counted()
 
 
@@ -151,14 +151,14 @@ class ChatDraft:
 
     @property
     def whole(self) -> bool:
-        """Every choice that was asked for has its reason to finish; or the server says itself that this is all."""
+        """Whether every requested choice has its finish reason, or the server has sent the end marker."""
         if self.ended:
             return bool(self._choices)
         return len(self._choices) >= self._wanted and all(c.finished for c in self._choices.values())
 
     @property
     def usage(self) -> Usage | None:
-        """The last chunk's."""
+        """The usage of the last chunk."""
         return _counted(self._usage)
 
     def add(self, event: SseEvent) -> None:
@@ -181,11 +181,11 @@ class ChatDraft:
         return choice
 
     def _keep(self, chunk: dict[str, Any]) -> None:
-        """The fields beside the choices: of the three that identify the answer the first, of others the last."""
+        """Take the fields beside the choices: the first value of the three that identify the answer, the last of others."""
         self._usage = mapping(chunk.get("usage")) or self._usage
         before = len(self._top)
         for name, value in chunk.items():
-            # Obfuscation pads the chunks of a stream, and is no part of the answer.
+            # Obfuscation pads the chunks of a stream and is not part of the answer.
             if name in ("choices", "usage", "obfuscation"):
                 continue
             first = name in ("id", "created", "model") and self._top.get(name)
@@ -218,7 +218,7 @@ def _choice_count(request: bytes) -> int:
 
 
 def raw_fields(request: bytes) -> dict[str, msgspec.Raw] | None:
-    """A request's fields, each as it was written; None where it is no object."""
+    """The fields of a request as raw JSON; None if it is not an object."""
     try:
         return msgspec.json.decode(request, type=dict[str, msgspec.Raw])
     except ValueError:
@@ -236,21 +236,21 @@ def _wants_audio(fields: dict[str, msgspec.Raw]) -> bool:
 
 
 class CompletionsEndpoint:
-    """The older completions: streamed only where the request says so itself."""
+    """The older completions: streamed only if the request asks for it."""
 
     name = "completion"
     shape: type[OpenAIAnswer] = _ChoicesAnswer
 
     def streamed(self, request: bytes) -> bytes | None:
-        """None: it stays as it is."""
+        """None: it is never turned into a stream."""
         return None
 
     def draft(self, request: bytes) -> Draft | None:
-        """What its stream is assembled in."""
+        """The draft of its stream."""
         return ChatDraft(_choice_count(request))
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
-        """The prompt and what completes it."""
+        """The prompt and its completion."""
         prompt = mapping(request).get("prompt")
         answers = [
             {"role": "assistant", "content": c.get("text")} for c in objects(mapping(answer).get("choices"))
@@ -267,7 +267,7 @@ class ChatEndpoint(CompletionsEndpoint):
         self._asks_usage = asks_usage
 
     def streamed(self, request: bytes) -> bytes | None:
-        """The same request as a stream that ends with its usage: where it must be asked for, it is. Speech comes in
+        """The same request as a stream that ends with its usage, which is requested if necessary. Speech comes in
         another format when it streams.
         """
         fields = raw_fields(request)
@@ -294,7 +294,7 @@ _READ_EVENTS: Final = frozenset(name.encode() for name in _COMPLETE_EVENTS + _ER
 
 
 class ResponseDraft:
-    """A response: its last event has all of it, and nothing else is looked at."""
+    """A response: its last event has everything, and no other event is read."""
 
     begun = True
 
@@ -304,7 +304,7 @@ class ResponseDraft:
 
     @property
     def whole(self) -> bool:
-        """Whether the last event is here."""
+        """Whether the last event has arrived."""
         return bool(self._body)
 
     ended = whole
@@ -338,7 +338,7 @@ class ResponsesEndpoint:
     shape: type[OpenAIAnswer] = _ResponseAnswer
 
     def streamed(self, request: bytes) -> bytes | None:
-        """The same request as a stream. What runs in the background is only accepted."""
+        """The same request as a stream. A background request is only accepted, so it is left alone."""
         fields = raw_fields(request)
         if (
             fields is None
@@ -350,11 +350,11 @@ class ResponsesEndpoint:
         return msgspec.json.encode(fields)
 
     def draft(self, request: bytes) -> Draft | None:
-        """What its stream is assembled in."""
+        """The draft of its stream."""
         return ResponseDraft()
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
-        """Instructions, input and output. What has no role keeps its form as the only part of a message."""
+        """Instructions, input and output. An item without a role becomes the only part of a message."""
         fields = mapping(request)
         messages = (
             [{"role": "system", "content": fields["instructions"]}] if fields.get("instructions") else []
@@ -376,7 +376,7 @@ def _message(item: dict[str, Any]) -> Message:
 
 
 class OtherEndpoint:
-    """Any other path: an object comes back, in one piece."""
+    """Any other path. Its answer is a JSON object, never a stream."""
 
     def __init__(self, name: str = "JSON object", shape: type[OpenAIAnswer] = OpenAIAnswer) -> None:
         self.name = name
@@ -387,11 +387,11 @@ class OtherEndpoint:
         return None
 
     def draft(self, request: bytes) -> Draft | None:
-        """There is no stream that could be assembled."""
+        """It has no streams."""
         return None
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
-        """What was asked. The answer is no message."""
+        """The request. The answer is not a message."""
         given = mapping(request).get("input")
         return [] if given is None else [{"role": "user", "content": given}]
 
@@ -408,7 +408,7 @@ _ENDPOINTS: Final[
 
 
 class OpenAIDialect(VersionedPaths):
-    """How OpenAI is asked, and whoever speaks as it does. `asks_usage`: whether a stream must be asked for its usage."""
+    """The dialect of OpenAI and compatible servers. `asks_usage`: whether a request for a stream must ask for its usage."""
 
     kind = "openai"
     root = "https://api.openai.com/v1"
@@ -418,11 +418,11 @@ class OpenAIDialect(VersionedPaths):
         self._endpoints = ((_CHAT, ChatEndpoint(asks_usage=asks_usage)), *_ENDPOINTS)
 
     def headers(self, key: str) -> Iterator[tuple[str, str]]:
-        """Who asks."""
+        """The key."""
         if key:
             yield "Authorization", f"Bearer {key}"
 
     def endpoint(self, path: str) -> ChatEndpoint | CompletionsEndpoint | ResponsesEndpoint | OtherEndpoint:
-        """What is behind a path."""
+        """The endpoint of a path."""
         path = "/" + path.partition("?")[0].strip("/")
         return next((endpoint for end, endpoint in self._endpoints if path.endswith(end)), _OTHER)

@@ -1,4 +1,4 @@
-"""How many parts one streamed answer may have.
+"""Limits the number of parts of one streamed answer.
 
 A choice, a tool call or a field takes ten bytes of a stream and some hundred bytes of memory, so the ceiling on bytes does not
 bound the memory that they take. These two numbers do: all parts of an answer together take about 10 MB at the most.
@@ -26,24 +26,24 @@ class PartCounter:
         self._fields = 0
 
     def add_part(self, what: str) -> None:
-        """One more choice, tool call, block or candidate."""
+        """Count a choice, tool call, block or candidate."""
         self._parts += 1
         if self._parts > MOST_PARTS:
             raise AnswerTooComplex(f"than {MOST_PARTS:,} {what}")
 
     def check_room(self, fields: int) -> None:
-        """Raise for one piece that has more fields than a whole answer may have."""
+        """Raise if one delta has more fields than a whole answer may have."""
         if fields > MOST_FIELDS:
             self.add_fields(fields)
 
     def add_fields(self, count: int = 1, what: str = "fields") -> None:
-        """More fields."""
+        """Count fields."""
         self._fields += count
         if self._fields > MOST_FIELDS:
             raise AnswerTooComplex(f"than {MOST_FIELDS:,} {what}")
 
     def update(self, fields: dict[str, Any], more: dict[str, Any]) -> None:
-        """Update an object of the answer, and count the fields that are new in it."""
+        """Update an object of the answer, and count its new fields."""
         before = len(fields)
         fields |= more
         if len(fields) > before:

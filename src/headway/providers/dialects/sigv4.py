@@ -1,4 +1,4 @@
-"""AWS's Signature Version 4 for a POST with a body that is here as a whole. Pure: the instant is an argument.
+"""AWS's Signature Version 4 for a POST with a complete body. Pure: the time is an argument.
 
 Forty lines of hashing against a library of 16 MB (decision 0011). AWS's own library computes the same in the tests.
 """
@@ -19,7 +19,7 @@ CONTENT_TYPE: Final = "application/json"
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Whoever signs."""
+    """The credentials that sign."""
 
     access: str
     secret: str
@@ -32,15 +32,15 @@ class Credentials(msgspec.Struct, frozen=True):
 def signature_headers(
     credentials: Credentials, region: str, service: str, host: str, path: str, body: bytes, now_utc: float
 ) -> dict[str, str]:
-    """The headers that sign a request. `path` is as it is sent, percent signs and all."""
+    """The headers that sign a request. `path` is percent-encoded, as it is sent."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_utc))
     scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
     signed = {"content-type": CONTENT_TYPE, "host": host, "x-amz-date": stamp}
     if credentials.token:
         signed["x-amz-security-token"] = credentials.token
-    names = ";".join(signed)  # They are in order already.
+    names = ";".join(signed)  # Already sorted.
     lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
-    # The path is encoded once more on its way into the signature, everywhere but at S3.
+    # In the signature the path is encoded once more, except for S3.
     canonical_request = "\n".join(
         ("POST", quote(path, safe="/~"), "", lines, names, hashlib.sha256(body).hexdigest())
     )
@@ -61,7 +61,7 @@ def signature_headers(
 
 @lru_cache(8)
 def _signing_key(secret: str, day: str, region: str, service: str) -> bytes:
-    """A day's key."""
+    """The signing key of a day."""
     key = f"AWS4{secret}".encode()
     for part in (day, region, service, "aws4_request"):
         key = hmac.new(key, part.encode(), "sha256").digest()

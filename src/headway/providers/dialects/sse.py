@@ -1,4 +1,4 @@
-"""Server-sent events: bytes in any pieces → events, and the answer that grows from them (`Draft`). Knows no provider, does no I/O."""
+"""Server-sent events: parses bytes into events, and adds them to an answer (`Draft`). Knows no provider, does no I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.core.model import Usage
 from headway.providers.dialects.answer_errors import AnswerTooComplex, AnswerTooLong, UnreadableAnswer
 from headway.providers.dialects.lenient_json import decoded
 
-#: A whole response in one event (OpenAI's `response.completed`) with images in it has a few MB.
+#: A whole response in one event (OpenAI's `response.completed`) may have images, and then has a few MB.
 LONGEST_EVENT: Final = MAX_ANSWER_BYTES
 DONE: Final = b"[DONE]"
 
@@ -21,40 +21,40 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class SseEvent(msgspec.Struct, frozen=True, gc=False):
-    """One event: its name, where it has one, and its data lines joined."""
+    """One event: its name, if any, and its joined data lines."""
 
     name: bytes
     data: bytes
 
 
 class Draft(Protocol):
-    """An answer that grows event by event to the body that the unstreamed call gives."""
+    """An answer that is assembled event by event, to the body of the unstreamed call."""
 
     @property
     def begun(self) -> bool:
-        """Whether all that is ever known at the beginning is here."""
+        """Whether everything that comes at the beginning has arrived."""
 
     @property
     def whole(self) -> bool:
-        """Whether the answer is complete, though something may still follow."""
+        """Whether the answer is complete. Further events may follow."""
 
     @property
     def ended(self) -> bool:
-        """Whether nothing follows."""
+        """Whether no event follows."""
 
     @property
     def usage(self) -> Usage | None:
-        """What is counted so far."""
+        """The usage so far."""
 
     def add(self, event: SseEvent) -> None:
-        """Take an event. Raises `StreamedError` for the provider's error and `UnreadableAnswer` for what makes no sense."""
+        """Add an event. Raises `StreamedError` for an error of the provider and `UnreadableAnswer` for a malformed event."""
 
     def body(self) -> bytes:
         """The whole answer."""
 
 
 def add_events(draft: Draft, events: Iterable[SseEvent]) -> None:
-    """Add events to a draft. Raises `StreamedError` and `UnreadableAnswer`, the latter also for what is nested too deep to be walked."""
+    """Add events to a draft. Raises `StreamedError` and `UnreadableAnswer`, the latter also for events that are nested too deeply."""
     try:
         for event in events:
             draft.add(event)
@@ -63,7 +63,7 @@ def add_events(draft: Draft, events: Iterable[SseEvent]) -> None:
 
 
 def draft_body(draft: Draft, most: int) -> bytes:
-    """What a draft has come to. Raises `UnreadableAnswer` where that cannot be written, and `AnswerTooLong` above `most` bytes."""
+    """The body of a draft. Raises `UnreadableAnswer` if it cannot be encoded, and `AnswerTooLong` above `most` bytes."""
     try:
         body = draft.body()
     except RecursionError:
@@ -74,22 +74,22 @@ def draft_body(draft: Draft, most: int) -> bytes:
 
 
 class SseParser:
-    """Bytes → events. A line, and all data of an event, may come in any pieces. Raises `AnswerTooLong` for an event whose lines
+    """Parses bytes into events. Lines and events may arrive in any pieces. Raises `AnswerTooLong` for an event whose lines
     have more than `longest` bytes. Takes time in proportion to the bytes, however they are cut.
     """
 
     def __init__(self, longest: int = LONGEST_EVENT) -> None:
         self._longest = longest
-        # Arrays of bytes, not lists of pieces: joining takes 80 bytes more for each piece.
-        self._line = bytearray()  # that is not complete
+        # Byte arrays, not lists of pieces: each piece would take 80 bytes more.
+        self._line = bytearray()  # The incomplete line.
         self._name = b""
         self._data: bytes | bytearray | None = None
-        self._data_size = 0  # of the lines that the data stood in
+        self._data_size = 0  # Of the lines with the data.
         self._first = True
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """The events that this chunk completes."""
-        # A carriage return at the very end may be half a line end: it waits for the next chunk.
+        # A carriage return at the end may be half a line end: keep it for the next chunk.
         cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r", 0, -1)) + 1
         events: list[SseEvent] = []
         if cut:
@@ -105,7 +105,7 @@ class SseParser:
         return events
 
     def close(self) -> list[SseEvent]:
-        """The events that the end completes: the last one may lack its blank line."""
+        """The events that the end of the stream completes: the last one may lack its blank line."""
         events: list[SseEvent] = []
         self._take(bytes(self._line), events)
         self._line = bytearray()
@@ -134,7 +134,7 @@ class SseParser:
             self._name = value.removeprefix(b" ")
 
     def _more(self, value: bytes) -> None:
-        """One more line of the same event."""
+        """Add a line of the present event."""
         if not isinstance(self._data, bytearray):
             self._data = bytearray(self._data or b"")
         self._data += b"\n" + value
@@ -150,7 +150,7 @@ class SseParser:
 
 
 def event_object(event: SseEvent) -> dict[str, Any]:
-    """The JSON object that an event carries."""
+    """The JSON object of an event."""
     try:
         value = decoded(event.data)
     except AnswerTooComplex:

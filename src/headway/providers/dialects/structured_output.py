@@ -1,8 +1,8 @@
-"""Structured output: how each API is asked for JSON that fits a schema, where its answers say it, and how it is asked again.
+"""Structured output: how each API is asked for JSON that fits a schema, where its answers have it, and how a repair is requested.
 
-Pure. One `SchemaDialect` an API, found by `schema_dialect`; an adapter for another API adds its own there. A dialect takes as much
-of a schema as its API does: where that is not enough (`ask` has no place for it), the schema is told in words, in the
-system prompt. Either way the answer is validated against the whole schema, by whoever asks.
+Pure. Each API has a `SchemaDialect`, found by `schema_dialect`; another API adds its own there. A dialect uses as much of a schema
+as its API accepts. If that is not enough, the schema is described in the system prompt. In both cases the caller validates
+the answer against the whole schema.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import msgspec
 Body = dict[str, Any]
 Schema = dict[str, Any]
 
-#: What OpenAI wants a schema to be called.
+#: The name of the schema, which OpenAI requires.
 NAME: Final = "answer"
 _INSTRUCTION: Final = (
     "Answer with JSON alone, without a code fence or any other text. It must fit this JSON Schema:\n"
 )
-#: For an answer without any text: an empty message is refused.
+#: Stands for an answer without text: APIs refuse an empty message.
 _NO_TEXT: Final = "(no text)"
 
 
 class SchemaDialect(msgspec.Struct, frozen=True):
-    """One API. `native` gives what goes into the `field` of a body, under `key` there; None for a schema that it refuses.
+    """One API. `native` makes the value of `key` in the `field` of a body; None for a schema that the API refuses.
 
     `instruct` puts words into the system prompt, `turns` adds what the model said and what is said to that.
     """
@@ -37,16 +37,16 @@ class SchemaDialect(msgspec.Struct, frozen=True):
     native: Callable[[Schema], Any]
     instruct: Callable[[Body, str], None]
     turns: Callable[[Body, str, str], None]
-    #: Other keys that say how an answer is shaped.
+    #: Other keys that determine the form of an answer.
     other_fields: tuple[str, ...] = ()
-    #: Other ways of writing the field and the key.
+    #: Other spellings of the field and the key.
     aliases: tuple[str, ...] = ()
-    #: Whether a body goes with words alone.
+    #: Whether a body can only have the schema as text, in its instructions.
     needs_text: Callable[[Body], bool] = lambda body: False
 
 
 class SchemaRequests:
-    """A schema that is put into the bodies of a job, prepared once for each API."""
+    """A schema for the bodies of a job, prepared once for each API."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -54,7 +54,7 @@ class SchemaRequests:
         self._native: dict[Callable[[Schema], Any], Any] = {}
 
     def put(self, dialect: SchemaDialect, body: Body) -> None:
-        """Ask for it; a body that says itself how its answer is shaped keeps to that."""
+        """Add it to a body. A body that determines the form of its answer itself stays as it is."""
         field = next((name for name in dialect.aliases if name in body), dialect.field)
         own = body.get(field)
         keys = (dialect.key, *dialect.aliases)
@@ -74,8 +74,8 @@ _DEPLOYMENT: Final = re.compile(r"^(?:/openai)?/deployments/[^/]+/")
 
 
 def schema_dialect(kind: str, path: str) -> SchemaDialect | None:
-    """The dialect of a provider's kind at a path; None: it gives no text that could be JSON."""
-    if kind == "azure":  # OpenAI's API, below the name of a deployment or not.
+    """The dialect of a provider kind for a path; None: its answers have no text that could be JSON."""
+    if kind == "azure":  # OpenAI's API, with or without a deployment in the path.
         kind, path = "openai", _DEPLOYMENT.sub("/v1/", path)
     if kind == "gemini":
         return _GEMINI if path.endswith(":generateContent") else None
@@ -85,7 +85,7 @@ def schema_dialect(kind: str, path: str) -> SchemaDialect | None:
 
 
 def follow_up(dialect: SchemaDialect, body: bytes, answer: str, text: str) -> bytes:
-    """The same conversation two turns later: what the model said, and what is said to that."""
+    """The same conversation two turns later: the answer of the model, and the reply to it."""
     fields: Body = msgspec.json.decode(body)
     dialect.turns(fields, answer or _NO_TEXT, text)
     return msgspec.json.encode(fields)
@@ -93,7 +93,7 @@ def follow_up(dialect: SchemaDialect, body: bytes, answer: str, text: str) -> by
 
 # -- OpenAI -------------------------------------------------------------------------------------------------------
 
-#: What its strict mode takes, of keywords that bind or describe. https://platform.openai.com/docs/guides/structured-outputs
+#: The keywords that its strict mode accepts. https://platform.openai.com/docs/guides/structured-outputs
 _OPENAI_STRICT_KEYWORDS: Final = frozenset(
     {
         "$defs", "$ref", "additionalProperties", "anyOf", "const", "definitions", "description", "enum", "exclusiveMaximum",
@@ -104,7 +104,7 @@ _OPENAI_STRICT_KEYWORDS: Final = frozenset(
 
 
 def _openai_format(schema: Schema) -> Schema | None:
-    """Only objects can be asked for; strictly, where the schema keeps to what strict mode takes."""
+    """Only objects are possible; in strict mode if the schema allows it."""
     if schema.get("type") != "object":
         return None
     adapted = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "$comment")}
@@ -112,7 +112,7 @@ def _openai_format(schema: Schema) -> Schema | None:
 
 
 def _is_strict(schema: Schema) -> bool:
-    """Every key known, every object closed, every property of it required."""
+    """Whether every keyword is known, every object closed, and every property required."""
     if not schema.keys() <= _OPENAI_STRICT_KEYWORDS:
         return False
     if not _is_object(schema):
@@ -132,7 +132,7 @@ def _responses_native(schema: Schema) -> Any:
 
 
 def _chat_instruct(body: Body, text: str) -> None:
-    """Behind a system prompt that is there, or as one."""
+    """Append to the system prompt, or make one."""
     messages = body["messages"]
     first = messages[0]
     if first.get("role") in ("system", "developer") and isinstance(first.get("content"), str):
@@ -162,14 +162,14 @@ def _turns(answer: str, text: str) -> list[Body]:
 
 # -- Anthropic ----------------------------------------------------------------------------------------------------
 
-#: What its structured outputs take. https://platform.claude.com/docs/en/build-with-claude/structured-outputs
+#: The keywords that its structured outputs accept. https://platform.claude.com/docs/en/build-with-claude/structured-outputs
 _ANTHROPIC_KEYWORDS: Final = frozenset(
     {
         "$defs", "$ref", "additionalProperties", "allOf", "anyOf", "const", "default", "definitions", "description", "enum",
         "format", "items", "properties", "required", "title", "type",
     }
 )  # fmt: skip
-#: What they refuse and a description can tell as well. The answer is validated by it all the same.
+#: Keywords that it refuses and that a description can replace. The answer is validated against them anyway.
 _DESCRIBED: Final = frozenset(
     {
         "exclusiveMaximum", "exclusiveMinimum", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength",
@@ -180,7 +180,7 @@ _DROPPED: Final = frozenset({"$schema", "$id", "$comment", "examples"})
 
 
 def _anthropic_native(schema: Schema) -> Any:
-    """The schema with closed objects, and bounds as words; None where it cannot be said so."""
+    """The schema with closed objects, and bounds as text; None if that is not possible."""
     adapted = copy.deepcopy(schema)
     if not all(_adapt_for_anthropic(each) for each in list(subschemas(adapted))) or _is_recursive(adapted):
         return None
@@ -188,7 +188,7 @@ def _anthropic_native(schema: Schema) -> Any:
 
 
 def _adapt_for_anthropic(schema: Schema) -> bool:
-    """Make one level of a schema what Anthropic takes; whether that can be done."""
+    """Adapt one level of a schema to Anthropic; returns whether that is possible."""
     for key in _DROPPED & schema.keys():
         del schema[key]
     if "oneOf" in schema and "anyOf" not in schema:
@@ -204,7 +204,7 @@ def _adapt_for_anthropic(schema: Schema) -> bool:
 
 
 def _describe_bounds(schema: Schema, keys: frozenset[str]) -> None:
-    """Say in the description what cannot be said by keywords."""
+    """Move unsupported keywords into the description."""
     present = sorted(keys & schema.keys())
     bounds = [f"{key}: {msgspec.json.encode(schema.pop(key)).decode()}" for key in present]
     if bounds:
@@ -212,7 +212,7 @@ def _describe_bounds(schema: Schema, keys: frozenset[str]) -> None:
 
 
 def _is_recursive(schema: Schema) -> bool:
-    """Whether a part of a schema may come to itself again, which takes no end."""
+    """Whether a schema is recursive, or may be."""
     named = {
         f"#/{holder}/{name}": part
         for holder in ("$defs", "definitions")
@@ -220,12 +220,12 @@ def _is_recursive(schema: Schema) -> bool:
         if isinstance(part, dict)
     }
     if any(each.get("$ref", "#") not in ("#", *named) for each in subschemas(schema)):
-        return True  # It points into the middle of something: nobody can tell.
+        return True  # It points into the middle of a schema: unknown.
     leads = {name: {each.get("$ref", "") for each in subschemas(part)} for name, part in named.items()}
     leads["#"] = {each.get("$ref", "") for each in subschemas(schema)} - {""}
     if "#" in leads["#"]:
         return True
-    for _ in leads:  # Names that lead nowhere fall away, round by round; a ring never does.
+    for _ in leads:  # Names without references drop out, round by round; a cycle never does.
         leads = {name: to & leads.keys() for name, to in leads.items() if to & leads.keys() and name != "#"}
     return bool(leads)
 
@@ -240,7 +240,7 @@ def _messages_instruct(body: Body, text: str) -> None:
 
 # -- Gemini -------------------------------------------------------------------------------------------------------
 
-#: What responseJsonSchema takes; the rest is passed over there. https://ai.google.dev/api/generate-content#generationconfig
+#: The keywords that responseJsonSchema accepts; it ignores the others. https://ai.google.dev/api/generate-content#generationconfig
 _GEMINI_KEYWORDS: Final = frozenset(
     {
         "$anchor", "$defs", "$id", "$ref", "additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems",
@@ -251,7 +251,7 @@ _JSON_TYPE: Final = "application/json"
 
 
 def _gemini_native(schema: Schema) -> Any:
-    """The schema with what Gemini would pass over as words; None where that is more than bounds."""
+    """The schema with the bounds that Gemini would ignore as text; None if it would ignore more than bounds."""
     adapted = copy.deepcopy(schema)
     if not all(_adapt_for_gemini(each) for each in list(subschemas(adapted))):
         return None
@@ -259,7 +259,7 @@ def _gemini_native(schema: Schema) -> Any:
 
 
 def _adapt_for_gemini(schema: Schema) -> bool:
-    """Make one level of a schema what Gemini takes; whether that can be done."""
+    """Adapt one level of a schema to Gemini; returns whether that is possible."""
     for key in (_DROPPED - _GEMINI_KEYWORDS) & schema.keys():
         del schema[key]
     if "const" in schema:
@@ -271,7 +271,7 @@ def _adapt_for_gemini(schema: Schema) -> bool:
 
 
 def _gemini_instruct(body: Body, text: str) -> None:
-    """JSON at least, and what it must be in words."""
+    """Ask for JSON, and describe the schema in the instructions."""
     name = "generation_config" if "generation_config" in body else "generationConfig"
     body[name] = {**(body.get(name) or {}), "responseMimeType": _JSON_TYPE}
     name = "system_instruction" if "system_instruction" in body else "systemInstruction"
@@ -286,38 +286,38 @@ def _gemini_turns(body: Body, answer: str, text: str) -> None:
 
 # -- Bedrock ------------------------------------------------------------------------------------------------------
 
-#: What the tool is called that a model gives its answer to.
+#: The name of the tool whose input is the answer.
 TOOL: Final = "structured_answer"
-#: The models that can be made to use a tool: Claude from its third version on, Mistral Large; Nova, which takes simple
-#: schemas only. https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolChoice.html
+#: The models that can be forced to use a tool: Claude from version 3 on, Mistral Large, and Nova, which accepts only simple
+#: schemas. https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolChoice.html
 _TOOL_MODELS: Final = re.compile(r"\banthropic\.claude-(?!v2|instant)|\bmistral\.mistral-large")
 _NOVA: Final = re.compile(r"\bamazon\.nova-")
 _NOVA_KEYWORDS: Final = ("type", "properties", "required")
 
 
 def _tool(schema: Schema) -> Any:
-    """One tool, which must be used: Converse has no other way to ask that goes with so many models."""
+    """One tool that must be used: in Converse this works with the most models."""
     described = "Gives the answer. Its input is the answer itself."
     spec = {"name": TOOL, "description": described, "inputSchema": {"json": schema}}
     return {"tools": [{"toolSpec": spec}], "toolChoice": {"any": {}}}
 
 
 def _converse_native(schema: Schema) -> Any:
-    """Only objects are the input of a tool, and they are not one of several."""
+    """The tool for a schema. Only an object can be the input of a tool, and not one of several; None for other schemas."""
     if schema.get("type") != "object" or {"anyOf", "allOf", "oneOf"} & schema.keys():
         return None
     return _tool({key: value for key, value in schema.items() if key not in ("$schema", "$id", "$comment")})
 
 
 def _nova_native(schema: Schema) -> Any:
-    """At the top only what an object has; so nothing can be referred to."""
+    """The tool for Nova, with only the keywords of an object at the top level. None for a schema with references."""
     if schema.get("type") != "object" or any("$ref" in each for each in subschemas(schema)):
         return None
     return _tool({key: schema[key] for key in _NOVA_KEYWORDS if key in schema})
 
 
 def _converse_reasons(body: Body) -> bool:
-    """A model that thinks aloud cannot be made to use a tool."""
+    """Whether the model thinks: then it cannot be forced to use a tool."""
     more = body.get("additionalModelRequestFields")
     return isinstance(more, dict) and ("thinking" in more or "reasoning_config" in more)
 
@@ -327,7 +327,7 @@ def _converse_instruct(body: Body, text: str) -> None:
 
 
 def _converse_turns(body: Body, answer: str, text: str) -> None:
-    """The input that a tool got is told as a text: so nothing has to be said of the tool's result."""
+    """The answer, which was a tool's input, is repeated as text, so that no tool result is necessary."""
     turns = [
         {"role": "assistant", "content": [{"text": answer}]},
         {"role": "user", "content": [{"text": text}]},
@@ -336,7 +336,7 @@ def _converse_turns(body: Body, answer: str, text: str) -> None:
 
 
 def _converse_for(path: str) -> SchemaDialect:
-    """By the model's name, which is in the path. Of an ARN nobody knows what is behind it."""
+    """Decided by the name of the model in the path. The model of an ARN is unknown."""
     if _TOOL_MODELS.search(path):
         return _CONVERSE
     return _NOVA_CONVERSE if _NOVA.search(path) else _CONVERSE_TEXT_ONLY
@@ -344,7 +344,7 @@ def _converse_for(path: str) -> SchemaDialect:
 
 # -- schemas ------------------------------------------------------------------------------------------------------
 
-#: Where a schema has other schemas: one, a list of them, or some by name.
+#: The keywords with schemas: one, a list, or a mapping.
 SUBSCHEMA_KEYWORDS: Final = frozenset(
     {
         "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames",
@@ -358,13 +358,13 @@ MAPPING_KEYWORDS: Final = frozenset(
 
 
 def subschemas(schema: Any) -> Iterator[Schema]:
-    """A schema and every schema in it; those that are only true or false are left out."""
+    """A schema and every schema in it, except boolean ones."""
     for _, each in subschemas_with_paths(schema):
         yield each
 
 
 def subschemas_with_paths(schema: Any, at: str = "") -> Iterator[tuple[str, Schema]]:
-    """The same with their places: `.properties.score`."""
+    """The same with their paths: `.properties.score`."""
     if not isinstance(schema, dict):
         return
     yield at, schema

@@ -1,8 +1,8 @@
 """One attempt over HTTP.
 
-http_adapter       sends a request once, and turns whatever comes back into an `Answer`
+http_adapter  sends a request once, and turns the result into an `Answer`
 connections   connections to one host, and a POST over one of them
-body_reader   bodies and streams into memory, within ceilings
+body_reader   reads bodies and streams into memory, within ceilings
 timeout       the timeout of an attempt
 error_text    network errors and unusual statuses, in words that say what to check
 """

@@ -1,4 +1,4 @@
-"""A body → memory, within ceilings: an answer in one piece, the beginning of an error, a stream put together.
+"""Reads a body into memory, within ceilings: a whole answer, the beginning of an error, an assembled stream.
 
 Owns how much is read and held of one answer, after decompression: aiohttp decompresses in small steps, and only as far as
 it is read here. Everything takes time in proportion to the bytes. What a body means is decided elsewhere.
@@ -16,19 +16,19 @@ from headway.providers.dialects.answer_errors import AnswerTooLong
 from headway.providers.dialects.lenient_json import is_heavy
 from headway.providers.dialects.sse import Draft, SseParser, add_events, draft_body
 
-#: What is kept of a failure's body, and what is read of it: a key at the end of what is kept must be seen whole.
+#: The kept bytes of an error's body, and the bytes read: a key at the end of the kept part must be read whole, to be removed.
 LONGEST_FAILURE: Final = 65_536
 LONGEST_FAILURE_READ: Final = LONGEST_FAILURE + 8192
-#: A stream may be so many times as long as its answer: each token of it comes in an envelope of some hundred bytes.
+#: A stream may be so many times as long as its answer: each token comes in an event of some hundred bytes.
 STREAM_FACTOR: Final = 4
-#: What is put together may take so many times as much memory as the answer may be long.
+#: The assembled answer may take so many times as much memory as the answer may have bytes.
 MEMORY_FACTOR: Final = 5
-#: How often what a stream has come to is measured on its way to the ceiling.
+#: How often the size of an assembled answer is measured on the way to the ceiling.
 MEASURES: Final = 4
-#: How long a stream that said its last word may take to end, and how much it may say, for its connection to be used again.
+#: After its last event a stream may take so long to end, with so many bytes, for its connection to be used again.
 DRAIN_S: Final = 0.5
 DRAIN_BYTES: Final = 65_536
-#: What may stand before the first word.
+#: Bytes that may precede the first event.
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -38,7 +38,7 @@ def byte_ceiling(max_answer_bytes: int) -> int:
 
 
 async def rest_of(content: aiohttp.StreamReader, start: bytes, most: int) -> bytes:
-    """A whole body, of which the beginning is here. Raises `AnswerTooLong`."""
+    """The whole body, given its beginning. Raises `AnswerTooLong`."""
     body = bytearray(start)
     while len(body) <= most and (piece := await content.readany()):
         body += piece
@@ -48,7 +48,7 @@ async def rest_of(content: aiohttp.StreamReader, start: bytes, most: int) -> byt
 
 
 async def beginning_of(content: aiohttp.StreamReader, most: int) -> bytes:
-    """The beginning of a body, or all of it where it is short."""
+    """The beginning of a body, or all of a short one."""
     body = bytearray()
     while len(body) < most and (piece := await content.readany()):
         body += piece
@@ -56,7 +56,7 @@ async def beginning_of(content: aiohttp.StreamReader, most: int) -> bytes:
 
 
 class IncomingStream:
-    """A streamed answer on its way in: read, parsed, and put together in its draft.
+    """A streamed answer while it is received: read, parsed, and assembled in its draft.
 
     Three ceilings: the bytes of the stream, those of a single event, and those of what the draft has come to. Raises
     `AnswerTooLong` above any of them.
@@ -71,7 +71,7 @@ class IncomingStream:
         self._measure_at = most // MEASURES
 
     async def more(self) -> bytes:
-        """The next bytes; none at the end."""
+        """The next bytes; empty at the end."""
         chunk = await self._content.readany()
         self._received += len(chunk)
         if self._received > STREAM_FACTOR * self._most:
@@ -79,7 +79,7 @@ class IncomingStream:
         return chunk
 
     async def first(self) -> bytes:
-        """The first bytes that are no keep-alive blanks."""
+        """The first bytes after keep-alive blanks."""
         while chunk := await self.more():
             chunk = chunk.lstrip(_BLANKS)
             if chunk:
@@ -87,11 +87,11 @@ class IncomingStream:
         return chunk
 
     async def whole(self, start: bytes) -> bytes:
-        """The body, where it turns out to be no stream."""
+        """The body, if the response is not a stream after all."""
         return await rest_of(self._content, start, self._most)
 
     def take(self, chunk: bytes) -> None:
-        """Add the events that these bytes complete. Raises what the draft raises."""
+        """Add the events that these bytes complete. Raises the errors of the draft."""
         add_events(self._draft, self._parser.feed(chunk))
         if self._received > self._measure_at:
             self._measure_at = self._received + self._most // MEASURES
@@ -99,7 +99,7 @@ class IncomingStream:
                 raise AnswerTooLong(MEMORY_FACTOR * self._most, "the answer as it is put together")
 
     async def finish(self) -> None:
-        """After the last word: what has no line end yet, and the end of the body so that the connection can stay."""
+        """After the last event: take a line without an end, and read the body to its end so that the connection can be reused."""
         if not self._draft.ended:
             add_events(self._draft, self._parser.close())
         elif not self._content.at_eof():
@@ -111,6 +111,6 @@ class IncomingStream:
 
 
 def read_events(draft: Draft, body: bytes, most: int) -> None:
-    """Put a stream together that came in one piece."""
+    """Assemble a stream that arrived as one body."""
     parser = SseParser(most)
     add_events(draft, (*parser.feed(body), *parser.close()))

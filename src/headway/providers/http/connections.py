@@ -1,9 +1,9 @@
 """Connections to one host, and a POST over one of them.
 
-The connections are aiohttp's: its resolver, its TLS, its parser. What is between them and a request is ours. aiohttp's
-session makes some forty objects and, before Python 3.12, a task for every POST, and hands connections out oldest first;
-here the head of a request is bytes made once, and the connection that was used last is used next. That is half the CPU
-of a request. Nothing here retries or follows anything.
+The connections are aiohttp's: its resolver, its TLS, its parser. The code between them and a request is ours. aiohttp's
+session makes some forty objects and, before Python 3.12, a task for every POST, and uses the oldest connection first. Here the
+head of a request is encoded once, and the most recently used connection is used next. That takes half the CPU of a
+request. Nothing here retries or follows a redirect.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from headway.providers.adapter import mark_unsent
 from headway.providers.dialects.answer_errors import AnswerTooLong
 from headway.providers.http.body_reader import LONGEST_FAILURE_READ, beginning_of, rest_of
 
-#: Idle connections are let go before load balancers do it (60 s and more). Servers that close after five (uvicorn,
-#: Node) close first: `_PooledConnection.dropped` looks before a line is used again.
+#: Idle connections are closed before load balancers do it (60 s and more). Servers that close after five seconds (uvicorn,
+#: Node) close first: `_PooledConnection.dropped` checks a connection before it is used again.
 KEEPALIVE_S: Final = 15.0
 CONNECT_S: Final = 30.0
-#: A name is looked up again so often.
+#: Seconds after which a host name is looked up again.
 RESOLVED_S: Final = 60
-#: A router forgets a silent connection after some minutes, and a model may think for ten: from here on the system
-#: shows a sign of life by itself.
+#: Routers drop a silent connection after some minutes, and a model may think for ten: after so many seconds the system
+#: sends keep-alive probes.
 PROBE_S: Final = 60
-#: Headers longer than aiohttp's 8 KB are odd, but no reason to lose the answer.
+#: Headers above aiohttp's 8 KB are unusual, but no reason to lose the answer.
 LONGEST_HEADER: Final = 65_536
-#: Of 1xx this one alone is the last: what follows is another protocol.
+#: The only final 1xx status: another protocol follows.
 SWITCHING_PROTOCOLS: Final = 101
-#: Answers of 1xx before the one that counts; aiohttp takes no more than 128 headers each.
+#: Informational (1xx) responses before the final one; aiohttp accepts at most 128 headers each.
 MOST_INTERIM: Final = 32
-#: What may be sent besides the bytes of an answer, decompressed: its head, and so many bytes for each of them. A chunk of one
-#: byte takes six. Chunk extensions, blanks and empty compressed blocks have no end of their own.
+#: The bytes that a server may send besides the decompressed answer: the head, and so many for each byte of the answer. A chunk of
+#: one byte takes six. Chunk extensions, blanks and empty compressed blocks would otherwise have no limit.
 SPARE_BYTES: Final = 4_000_000
 BYTES_EACH: Final = 8
-#: Up to here one copy is cheaper than one more write.
+#: Up to this size one copy is cheaper than another write.
 SMALL_BODY: Final = 65_536
 
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
 
 
 def request_head(url: URL, headers: Mapping[str, str]) -> bytes:
-    """How a request to an address begins: all but its length."""
+    """The head of a request to an address, without its length."""
     return (
         f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n".encode()
         + header_lines(headers)
@@ -62,12 +62,12 @@ def request_head(url: URL, headers: Mapping[str, str]) -> bytes:
 
 
 def header_lines(headers: Mapping[str, str]) -> bytes:
-    """Headers as they are sent."""
+    """Headers as bytes."""
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
 
 
 class _BoundedProtocol(ResponseHandler):
-    """aiohttp's, with a ceiling on the bytes that are no part of an answer. A connection in use has a budget of them."""
+    """aiohttp's protocol, with a ceiling on bytes that are not part of an answer. A connection in use has a budget of them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -80,15 +80,15 @@ class _BoundedProtocol(ResponseHandler):
         self._received, self._body, self._idle = 0, None, False
 
     def begin_body(self, body: aiohttp.StreamReader) -> None:
-        """The head of the answer is here."""
+        """The head of the response has arrived."""
         self._body = body
 
     def end_body(self) -> None:
-        """The answer has been read: nothing more may come."""
+        """The response has been read: nothing more may arrive."""
         self._idle = True
 
     def data_received(self, data: bytes) -> None:
-        """Parse, unless there is too much of it or nobody asked."""
+        """Parse, unless there are too many bytes or no request was sent."""
         if self._idle:
             self.abort()
             return
@@ -125,10 +125,10 @@ class _PooledConnection:
         self._poll: select.poll | None = None
 
     def dropped(self) -> bool:
-        """Whether the other side closed it while it was idle: one that has something to read has its end to read.
+        """Whether the server closed it while it was idle: an idle connection with something to read is at its end.
 
-        A POST is never sent twice, because nobody knows what became of the first. But where the end of the connection
-        is here already, and only the loop has not come round to it, nothing has been sent yet.
+        A POST is never sent twice, because the outcome of the first one is unknown. This check finds a connection whose end
+        has arrived but has not been processed by the loop: nothing has been sent then.
         """
         transport = self.protocol.transport
         if transport is None or transport.is_closing():
@@ -146,7 +146,7 @@ class _PooledConnection:
 
 
 class HttpResponse:
-    """An answer whose head is here."""
+    """A response whose head has arrived."""
 
     __slots__ = ("_connection", "_pool", "content", "headers", "status")
 
@@ -166,18 +166,18 @@ class HttpResponse:
 
     @property
     def content_type(self) -> str:
-        """Without its parameters."""
+        """The content type without its parameters."""
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     @property
     def refused(self) -> bool:
-        """Whether it is no 2xx: its body says why, and the beginning of it is enough."""
+        """Whether it is not a 2xx. The beginning of its body says why."""
         return not 200 <= self.status < 300
 
     async def read(self, most: int) -> bytes:
-        """The whole body, or the beginning of a refusal's. Raises `AnswerTooLong` above `most` bytes after decompression.
+        """The whole body, or the beginning of an error's body. Raises `AnswerTooLong` above `most` bytes after decompression.
 
-        Its connection is free as soon as the body is here, and closed if not all of it was read.
+        The connection is released once the body is read, and closed if only a part of it was read.
         """
         try:
             if self.status == SWITCHING_PROTOCOLS:
@@ -193,20 +193,20 @@ class HttpResponse:
             self.close()
 
     def _check_length(self, most: int) -> None:
-        """Spare the reading of what says itself that it is too long."""
+        """Do not read a body whose Content-Length is too large."""
         length = self.headers.get("Content-Length", "")
         if length.isdecimal() and int(length) > most:
             raise AnswerTooLong(most)
 
     def close(self) -> None:
-        """Let go of the connection: to the next request if the answer was read to its end."""
+        """Release the connection, for the next request if the response was read to its end."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._pool.put_back(connection)
 
 
 class ConnectionPool:
-    """The way to the host of an address."""
+    """The connections to one host."""
 
     def __init__(self, root: URL) -> None:
         self._target = aiohttp.ClientRequest("POST", root, loop=asyncio.get_running_loop())
@@ -216,7 +216,7 @@ class ConnectionPool:
         self._idle: deque[_PooledConnection] = deque()
 
     async def post(self, head: bytes, body: bytes) -> HttpResponse:
-        """Send, and wait for the head of the answer. A fault before the first byte left is marked (`base.unsent`)."""
+        """Send, and wait for the head of the response. An error before the first byte was sent is marked (`base.unsent`)."""
         try:
             connection = self._take() or await self._connect()
         except BaseException as fault:
@@ -245,7 +245,7 @@ class ConnectionPool:
         return HttpResponse(self, connection, message.code, message.headers, content)
 
     def _take(self) -> _PooledConnection | None:
-        """The line that was used last, of those that are still good."""
+        """The most recently used connection that is still open."""
         idle = self._idle
         while idle:
             connection = idle.pop()
@@ -264,7 +264,7 @@ class ConnectionPool:
         return _PooledConnection(connection, protocol)
 
     def put_back(self, connection: _PooledConnection) -> None:
-        """A request is done with its line."""
+        """A request no longer needs its connection."""
         now = monotonic()
         if self._connector.closed or connection.protocol.should_close:
             connection.close()
@@ -276,7 +276,7 @@ class ConnectionPool:
             self._idle.popleft().close()
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         while self._idle:
             self._idle.pop().close()
         await self._connector.close()
@@ -296,7 +296,7 @@ def _write(protocol: ResponseHandler, head: bytes, body: bytes) -> None:
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that shows a sign of life while a model thinks."""
+    """A socket with keep-alive probes, for models that think long."""
     family, kind, protocol, *_ = address
     created = socket.socket(family, kind, protocol)
     created.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,4 +1,4 @@
-"""What a network can throw, in words that tell what to do about it."""
+"""Network errors and unusual statuses, in words that say what to do."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from aiohttp.http_exceptions import HttpProcessingError
 from headway.providers.error_messages import short_message
 from headway.providers.http.connections import CONNECT_S
 
-#: Everything that a network, or what answers at its other end, can throw.
+#: The exceptions of a network or of a server's responses.
 NETWORK_ERRORS: Final = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, UnicodeError)
 
 
 def duration_text(seconds: float) -> str:
-    """As people say it."""
+    """For messages."""
     return f"{seconds / 60:g} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} s"
 
 
-#: What a fault means for whoever has to do something about it; the first that fits.
+#: What an error means, and what to do about it; the first that fits.
 _MEANINGS: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (
         aiohttp.ClientConnectorCertificateError,
@@ -51,7 +51,7 @@ _MEANINGS: Final[tuple[tuple[type[BaseException], str], ...]] = (
 
 
 def network_error_text(fault: BaseException, host: str) -> str:
-    """What happened, and what to look at."""
+    """What happened, and what to check."""
     text = short_message(_reason(fault))
     for kind, words in _MEANINGS:
         if isinstance(fault, kind):
@@ -60,7 +60,7 @@ def network_error_text(fault: BaseException, host: str) -> str:
 
 
 def _reason(fault: BaseException) -> str:
-    """The part of a fault's text that says something."""
+    """The informative part of an error's text."""
     if isinstance(fault, aiohttp.ClientConnectorCertificateError):
         fault = fault.certificate_error
         return getattr(fault, "verify_message", "") or str(fault)
@@ -76,16 +76,16 @@ def _reason(fault: BaseException) -> str:
 
 # -- statuses that no chat API sends -------------------------------------------------------------------------------
 
-#: Where to go instead; the others of 3xx say something else, or nothing.
+#: Redirects. Other 3xx statuses mean something else.
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-#: Good ones that bring no answer. Asked again, they would bring none either.
+#: Successful statuses without an answer. A retry would bring none either.
 WITHOUT_ANSWER: Final = frozenset({202, 204, 205})
-#: About methods, proxies and protocols, not about what was asked.
+#: About methods, proxies and protocols, not about the request.
 _ABOUT_HTTP: Final = frozenset({405, 406, 407, 411, 415, 417, 418, 426, 501, 505})
 
 
 def is_unusual(status: int) -> bool:
-    """Whether no chat API sends it."""
+    """Whether no chat API sends this status."""
     return (
         status < 200
         or 300 <= status < 400
@@ -96,7 +96,7 @@ def is_unusual(status: int) -> bool:
 
 
 def unusual_status_text(status: int) -> str:
-    """What is said about it, with its usual name. The server's own name for it is not quoted."""
+    """The message for it, with the standard name of the status. The server's own reason phrase is not quoted."""
     try:
         name = f"{status} {HTTPStatus(status).phrase}"
     except ValueError:

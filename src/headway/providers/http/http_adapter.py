@@ -1,11 +1,11 @@
-"""HTTP: one attempt carried to a provider and back, over aiohttp.
+"""HTTP: one attempt at a provider, over aiohttp.
 
-Owns connections, the attempt's timeout, keys (never in what leaves this file), and turning
-whatever a server or a network does into an `Answer`. What a provider's requests and answers look like is its
-dialect's; what its refusals mean is `understand`'s. Nothing here retries, follows a redirect or paces.
+Owns connections, the timeout of the attempt, keys (which never leave this file), and turns everything that a server or a
+network does into an `Answer`. The form of requests and answers is in the dialect of a provider; the meaning of refusals
+is in `understand`. Nothing here retries, follows a redirect or paces.
 
-The plain success is the hot path: one post, one read, one typed decode that looks at nothing but the usage. All
-that is odd is found out afterwards, by whoever has time.
+A plain success is the hot path: one POST, one read, one typed decode that reads only the usage. Unusual answers take the
+slow path.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ from headway.providers.usage_check import checked_outcome, early_usage
 if TYPE_CHECKING:
     from headway.providers.dialects.bedrock import Sign
 
-#: Paths come from input rows; there are few, and a file of nonsense must not fill the memory.
+#: Paths come from input rows. Usually there are few, but a bad file must not fill the memory.
 MOST_ROUTES: Final = 256
 LONGEST_REQUEST_ID: Final = 200
 
 _LIMIT_KINDS: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD, Kind.QUOTA, Kind.OVERLOAD})
-#: Compression makes a server collect events before it sends them.
+#: With compression a server collects events before it sends them.
 _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
-#: Counts that stand beside the answer: Llama's on Bedrock.
+#: Token counts beside the answer: Llama's on Bedrock.
 _TOP_LEVEL_COUNTS: Final = ("prompt_token_count", "generation_token_count")
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -71,19 +71,19 @@ _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class HttpSettings(msgspec.Struct, frozen=True):
-    """Where and as whom to ask. `stream` None: wherever it tells more, earlier, and is known to work."""
+    """The address and the key. `stream` None: stream where that reports limits earlier and is known to work."""
 
     base_url: str = ""
     key: Secret = Secret("")
     stream: bool | None = None
-    #: Further headers, such as an organization's; they win over the usual ones.
+    #: Further headers, such as an organization's; they override the default ones.
     headers: Mapping[str, str] = _NO_HEADERS
-    #: Whose headers and words it has, where neither its address nor its kind says so.
+    #: The profile of its headers and errors, if neither its address nor its kind determines it.
     profile: str = ""
     region: str = ""
-    #: The most that is taken of an answer; 0 is no ceiling.
+    #: The largest accepted answer in bytes; 0 is no ceiling.
     max_answer_bytes: int = MAX_ANSWER_BYTES
-    #: What else is blotted out of answers, besides the key: the keys of other providers.
+    #: Further secrets to remove from answers, besides the key: the keys of other providers.
     secrets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ def adapter_for(
 
 
 def _signer(kind: str, key: str, region: str) -> tuple[Sign | None, list[str]]:
-    """What signs requests, where they are signed, and what must never be seen of the key."""
+    """The signer of requests, if they are signed; and the secret parts of the key."""
     if kind != "bedrock":
         return None, [key]
     from headway.providers.dialects.bedrock import signer
@@ -136,7 +136,7 @@ def _signer(kind: str, key: str, region: str) -> tuple[Sign | None, list[str]]:
 
 
 class HttpRoute(msgspec.Struct):
-    """Everything about a path that does not change from request to request."""
+    """What all requests to a path share."""
 
     url: URL
     stream_url: URL
@@ -144,7 +144,7 @@ class HttpRoute(msgspec.Struct):
     decode: Callable[[bytes], AnswerShape]
     #: Whether requests are turned into streams.
     streams: bool
-    #: How a request begins, and how one begins that wants a stream.
+    #: The head of a request, and of one for a stream.
     head: bytes
     stream_head: bytes
 
@@ -154,7 +154,7 @@ class _StreamField(msgspec.Struct, gc=False):
 
 
 def _asks_for_stream(request: bytes) -> bool:
-    """Whether a request says itself that it wants a stream."""
+    """Whether a request asks for a stream itself."""
     if b'"stream"' not in request:
         return False
     try:
@@ -176,8 +176,8 @@ class HttpAdapter:
         self._host = URL(self._root).host_port_subcomponent or ""
         self._profile = profile_for(settings.profile, base_url, dialect.kind)
         self._id_header = self._profile.request_id or dialect.request_id
-        #: Whether requests are turned into streams. A host is known by its address, not by its kind: imitators
-        #: stream in their own ways.
+        #: Whether requests are turned into streams. The address decides, not the kind: compatible servers stream in
+        #: their own ways.
         self.streams = profile_for(base_url).name in STREAMED if settings.stream is None else settings.stream
         key = settings.key.reveal()
         self._sign, secrets = _signer(dialect.kind, key, settings.region)
@@ -192,17 +192,17 @@ class HttpAdapter:
         return f"<HttpAdapter {self._dialect.kind} at {self._root}>"
 
     async def open(self) -> None:
-        """Get ready to send."""
+        """Prepare for sending."""
         self._pool = ConnectionPool(URL(self._root))
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
 
     async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
-        """Send once, and wait."""
+        """Send the request once, and wait for its answer."""
         route = self._routes.get(request.path) or self._route(request.path)
         body = request.body
         if route.streams or b'"stream"' in body:
@@ -286,7 +286,7 @@ class HttpAdapter:
         return self._scrub.text(named)[:LONGEST_REQUEST_ID] if named else ""
 
     def _unusual_success(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
-        """A 2xx that is not what was expected: a good answer with odd numbers, an error, a stream, or no answer."""
+        """An unexpected 2xx: a good answer with odd numbers, an error, a stream, or no answer."""
         try:
             value = decoded(body)
         except AnswerTooComplex as many:
@@ -322,7 +322,7 @@ class HttpAdapter:
         return self._no_answer(response, body, _describe_body(body, response.headers.get("Content-Type", "")))
 
     def _no_answer(self, response: HttpResponse, body: bytes, what: str) -> Answer:
-        """A 2xx whose body is whole and no answer."""
+        """A 2xx with a complete body that is not an answer."""
         if response.status not in WITHOUT_ANSWER:
             return self._transient(response, body, what)
         failed = self._failed(Kind.INVALID, unusual_status_text(response.status), response, body)
@@ -377,7 +377,7 @@ class HttpAdapter:
         return self._assembled(response, draft)
 
     def _assembled(self, response: HttpResponse, draft: Draft) -> Answer:
-        """A stream that is whole."""
+        """A complete stream."""
         try:
             return self._success(response, draft_body(draft, self._most), draft.usage)
         except AnswerTooLong as long:
@@ -386,7 +386,7 @@ class HttpAdapter:
             return self._transient(response, b"", str(broken), draft.usage)
 
     async def _fill_draft(self, draft: Draft, response: HttpResponse, admitted: Admitted) -> bytes | None:
-        """Read the stream into the draft; or give back the body where it is in one piece after all."""
+        """Read the stream into the draft; returns the body if it is not a stream after all."""
         if response.refused:
             return await response.read(self._most)
         stream = IncomingStream(response.content, draft, self._most)
@@ -412,7 +412,7 @@ class HttpAdapter:
         return None
 
     def _unstreamable(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
-        """An account or a model may not be allowed to stream: that is no fault of the request as it was given."""
+        """Whether the account or the model may not stream: the original request is not at fault then."""
         route.streams = False
         return self._transient(response, body, "streaming is not allowed here: from now on without")
 
@@ -426,7 +426,7 @@ class HttpAdapter:
         return self._failure(RawResponse(response.status, response.headers, body), body, response)
 
     def _error(self, response: HttpResponse, body: bytes, usage: Usage | None = None) -> Answer:
-        """A 2xx that carries an error."""
+        """A 2xx with an error in its body."""
         body = self._scrub.beginning(body, LONGEST_FAILURE)
         return self._failure(
             RawResponse(None, response.headers, body, origin="exception"), body, response, usage
@@ -469,7 +469,7 @@ class HttpAdapter:
     def _too_long(
         self, response: HttpResponse | None, long: AnswerTooLong, usage: Usage | None = None
     ) -> Answer:
-        """More than is taken into memory: it was made, so asking again would only be paid for again."""
+        """Above the ceiling. The provider made the answer, so a retry would only be charged again."""
         assert response is not None
         message = f"HTTP {response.status}, but {long}: {long.remedy}"
         outcome = checked_outcome(Kind.INVALID, usage, self._hint(response), message, worked=True)
@@ -496,7 +496,7 @@ class HttpAdapter:
         timeout: AttemptTimeout,
         usage: Usage | None = None,
     ) -> Answer:
-        """Nothing came back, or not all of it. A refusal is one without its words too."""
+        """No response, or only a part of it. A refusal without its body is still a refusal."""
         if response is not None and response.status >= 300:
             return self._refusal(response, b"")
         if timeout.expired:
@@ -516,17 +516,17 @@ class _StreamedAttempt(msgspec.Struct):
 
     route: HttpRoute
     draft: Draft
-    #: Whether it was made a stream here.
+    #: Whether this adapter turned it into a stream.
     made_stream: bool
     response: HttpResponse | None = None
 
 
 def _usage_so_far(draft: Draft) -> Usage | None:
-    """What a stream that broke off has told of its usage: there may be more to it."""
+    """The usage that a broken stream reported so far; the real one may be higher."""
     return None if draft.usage is None else msgspec.structs.replace(draft.usage, partial=True)
 
 
-# -- words --------------------------------------------------------------------------------------------------------
+# -- messages -----------------------------------------------------------------------------------------------------
 
 
 def _headers(own: Iterable[tuple[str, str]], further: Mapping[str, str]) -> dict[str, str]:
@@ -546,7 +546,7 @@ def _headers(own: Iterable[tuple[str, str]], further: Mapping[str, str]) -> dict
 
 
 def _valid(body: bytes, value: Any) -> bytes:
-    """The body where every reader can read it; otherwise what could be read of it."""
+    """The body if it is valid UTF-8 JSON; otherwise what could be decoded of it."""
     try:
         body.decode()
         msgspec.json.decode(body, type=msgspec.Raw)
@@ -556,7 +556,7 @@ def _valid(body: bytes, value: Any) -> bytes:
 
 
 def _source(facts: Facts, without_body: Facts) -> str:
-    """Where a limit was told: `bare` is what is known without the body."""
+    """Where a limit was reported: `without_body` is what is known without the body."""
     if facts.kind is without_body.kind and without_body.hint.retry_after_s is not None:
         return "headers"
     in_body = facts.code or facts.kind is not without_body.kind or facts.hint.retry_after_s is not None
@@ -573,7 +573,7 @@ def _streaming_refused(body: bytes) -> bool:
 
 
 def _describe_body(body: bytes, content_type: str) -> str:
-    """What a body that is no JSON is instead."""
+    """What a body is that is not JSON."""
     start = body.strip()[:200]
     if not start:
         return "the body is empty"

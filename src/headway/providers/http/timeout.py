@@ -6,7 +6,7 @@ import asyncio
 
 
 class AttemptTimeout:
-    """An attempt's timeout. It is `asyncio.timeout` at a third of the price (1.4 µs against 4.7)."""
+    """The timeout of an attempt. As `asyncio.timeout`, at a third of the cost (1.4 µs against 4.7)."""
 
     __slots__ = ("_before", "_task", "_timer", "expired", "seconds")
 
@@ -24,11 +24,11 @@ class AttemptTimeout:
         self._task.cancel()
 
     def end(self) -> None:
-        """Nothing expires any more."""
+        """Disarm it."""
         self._timer.cancel()
 
     def check_cancelled(self, fault: BaseException) -> None:
-        """Raise a cancellation that came from elsewhere; take back our own."""
+        """Take back our own cancellation; raise one that came from elsewhere."""
         ours = self.expired and self._task.uncancel() <= self._before
         if not ours and isinstance(fault, asyncio.CancelledError):
             raise fault
