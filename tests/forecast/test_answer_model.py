@@ -31,7 +31,7 @@ def lessons(n: int, **fixed: int) -> list[UsageSample]:
     return found
 
 
-def test_a_line_is_found_with_what_it_leaves() -> None:
+def test_a_line_is_fitted_with_its_residuals() -> None:
     line = line_through([1.0, 2.0, 3.0, 4.0], [3.1, 4.9, 7.1, 8.9])
     assert line.at(5.0) == pytest.approx(10.9, abs=0.1)
     assert sum(line.left) == pytest.approx(0.0, abs=1e-9)
@@ -63,7 +63,7 @@ def test_too_few_answers_teach_nothing() -> None:
     assert model_of(lessons(8)).answers == 8
 
 
-def test_what_was_seen_is_expected_again() -> None:
+def test_observed_usage_is_expected_again() -> None:
     model = model_of(lessons(200))
     assert model.input_tokens(10, 10_000, LIKELY) == pytest.approx(2530, rel=0.01)
     drawn = model.draw(1600, 0, LIKELY, Random(1).random)
@@ -86,7 +86,7 @@ def test_no_answer_is_longer_than_it_may_be() -> None:
     assert model.draw(400, -1, LIKELY, Random(1).random).output_tokens == 0.0, "an embedding has none"
 
 
-def test_doubt_shrinks_with_what_was_seen() -> None:
+def test_doubt_shrinks_with_more_samples() -> None:
     def doubt(n: int) -> float:
         chance = Random(5)
         return model_of([UsageSample(100, 0, 25, chance.randrange(1, 200), 0, 1.0) for _ in range(n)]).doubts[
@@ -96,7 +96,7 @@ def test_doubt_shrinks_with_what_was_seen() -> None:
     assert doubt(10) > doubt(100) > doubt(1000) > 1.02
 
 
-def test_what_nobody_saw_is_assumed_widely() -> None:
+def test_without_samples_the_ranges_are_wide() -> None:
     low, likely, high = (
         ASSUMED.draw(400, 100, ASSUMED.variants[mind], Random(1).random)
         for mind in ("low", "estimate", "high")
@@ -107,7 +107,7 @@ def test_what_nobody_saw_is_assumed_widely() -> None:
     assert ASSUMED.draw(400, 0, LIKELY, Random(1).random).output_tokens == 256.0
 
 
-def test_habits_are_plain_records() -> None:
+def test_models_are_plain_records() -> None:
     assert AnswerModel(8, Line(0.0), Line(1.0), Line(1.0)).variants["low"] == (0.8, 1 / 1024, 0.35)
 
 
@@ -131,7 +131,7 @@ def test_answers_of_one_length_say_nothing_about_the_time_of_longer_ones() -> No
     assert model_of_new_prompts([UsageSample(100, 0, 25, 1, 0, 0.3)] * 7) is ASSUMED
 
 
-def test_doubt_counts_the_chance_of_what_is_planned() -> None:
+def test_doubt_includes_the_variance_of_the_planned_units() -> None:
     seen = [UsageSample(100, 0, 25, length, 0, 1.0) for length in (1, 400) * 500]
     doubts = [model_of(seen, planned).doubts[1][1] for planned in (10, 1000, 0)]
     assert doubts[0] > doubts[1] > doubts[2]

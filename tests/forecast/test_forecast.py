@@ -118,7 +118,7 @@ def test_a_bottom_that_was_found_leaves_no_doubt_about_the_depth() -> None:
     assert lane.time_s.low == pytest.approx(38.5, rel=0.03)
 
 
-def test_what_was_used_a_moment_ago_is_not_there() -> None:
+def test_recent_usage_is_missing_from_the_bucket() -> None:
     spent: list[tuple[float, Costs]] = [(0.1, (1.0, 200.0, 100.0, 50.0))] * 50
     full = told(known(rpm=600, burst_s=5.0), 200).time_s.estimate
     drained = told(known(rpm=600, burst_s=5.0, starts=spent), 200).time_s.estimate
@@ -159,7 +159,7 @@ def test_a_lane_that_met_no_limit_says_so() -> None:
     assert "none was met" in note
 
 
-def test_what_can_never_fit_is_named() -> None:
+def test_units_that_can_never_fit_are_named() -> None:
     found = told(known(tpm=150, burst_s=60.0), 3)
     assert "3 of its requests are larger than a limit" in found.notes[0]
 
@@ -235,7 +235,7 @@ def scheduler(lane: LaneKnowledge) -> Scheduler:
     return _scheduler({"lane": lane}, RunOptions(), "estimate", UTC)
 
 
-def test_the_virtual_account_has_just_what_is_known() -> None:
+def test_the_assumed_provider_has_the_known_limits() -> None:
     lane = known(
         record=record(MeterRecord(Dimension.TOKENS, 60.0, 60_000.0, 1.0, True, UTC + 2.0, 5.0)),
         rpm=600,

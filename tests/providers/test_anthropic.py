@@ -169,7 +169,7 @@ def test_what_is_known_when() -> None:
     assert draft.ended
 
 
-def test_what_comes_only_at_the_end_is_kept() -> None:
+def test_fields_of_the_last_events_are_kept() -> None:
     draft = fed(MessageDraft(), parts("message_start"))
     last = {
         "type": "message_delta",
@@ -218,7 +218,7 @@ def test_an_error_event_is_the_providers_word(name: str) -> None:
         [],
     ],
 )
-def test_what_makes_no_sense_is_broken(told: Any) -> None:
+def test_malformed_events_are_unreadable(told: Any) -> None:
     with pytest.raises(UnreadableAnswer):
         fed(MessageDraft(), event(told))
 

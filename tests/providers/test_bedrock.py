@@ -152,7 +152,7 @@ async def test_a_secret_that_comes_back_is_blotted_out() -> None:
         ),
     ],
 )
-def test_what_a_models_own_answer_took(body: dict[str, Any], usage: Usage | None) -> None:
+def test_the_usage_of_a_models_own_format(body: dict[str, Any], usage: Usage | None) -> None:
     shape = BedrockDialect().endpoint("/model/x/invoke").shape
     assert msgspec.json.decode(json.dumps(body).encode(), type=shape).counted() == usage
 

@@ -137,7 +137,7 @@ async def test_a_bomb_in_a_stream_is_cut() -> None:
 
 @pytest.mark.parametrize("encoding", [*ENCODINGS, "identity"])
 @pytest.mark.parametrize("close", [False, True])
-async def test_an_answer_as_long_as_the_ceiling_is_taken(encoding: str, close: bool) -> None:
+async def test_an_answer_as_long_as_the_ceiling_is_accepted(encoding: str, close: bool) -> None:
     empty = len(json.dumps(completion("")).encode())
     body = json.dumps(completion("a" * (MOST - empty))).encode()
     assert len(body) == MOST
@@ -267,7 +267,7 @@ async def test_envelopes_do_not_count_towards_the_answer() -> None:
     assert json.loads(answer.body)["choices"][0]["message"]["content"] == "a token of text " * 40_000
 
 
-async def test_what_follows_the_last_word_without_end_is_not_read() -> None:
+async def test_endless_data_after_the_last_event_is_not_read() -> None:
     attack = Attack(stream_head() + deltas("a", 1) + chunk(event("[DONE]")), chunk(b": more\n" * 10_000))
     answer = await attacked(attack, stream=True)
     assert answer.outcome.kind is None
@@ -508,7 +508,7 @@ async def test_small_chunks_are_no_attack(size: int) -> None:
     ids=["blank lines", "a header", "an extension", "a body", "a trailer", "interim answers"],
 )
 @pytest.mark.parametrize("stream", [False, True])
-async def test_what_drips_ends_with_the_attempt(head: bytes, piece: bytes, stream: bool) -> None:
+async def test_a_slow_body_ends_with_the_attempt(head: bytes, piece: bytes, stream: bool) -> None:
     async def script(call: Call) -> None:
         await call.write(head)
         while True:
@@ -523,7 +523,7 @@ async def test_what_drips_ends_with_the_attempt(head: bytes, piece: bytes, strea
 
 
 @pytest.mark.parametrize("piece", [http(b"{}"), b"HTTP/1.1 100 Continue\r\n\r\n", b"\r\n", b"?"])
-async def test_a_connection_on_which_something_comes_unasked_is_closed(piece: bytes) -> None:
+async def test_a_connection_with_unrequested_data_is_closed(piece: bytes) -> None:
     """Nothing reads an idle connection: what comes there would stay in memory."""
     closed = asyncio.Event()
 

@@ -134,7 +134,7 @@ def use_up(fake: FakeProcess) -> None:
 
 @pytest.mark.parametrize("fault", KINDS)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_a_client_raises_is_understood(fake: FakeProcess, client: str, fault: str) -> None:
+def test_exceptions_of_clients_are_understood(fake: FakeProcess, client: str, fault: str) -> None:
     use_up(fake)
     error = raised(lambda: CLIENTS[client](fake.url, fault))
     outcome = outcome_of(error, Usage(1))
@@ -148,7 +148,7 @@ def test_what_a_client_raises_is_understood(fake: FakeProcess, client: str, faul
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_port_where_nobody_listens(client: str) -> None:
+def test_a_closed_port(client: str) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
@@ -257,7 +257,7 @@ def limited_error(fake: FakeProcess) -> Exception:
     return raised(lambda: with_openai(fake.url, "429"))
 
 
-def test_found_through_causes_groups_and_what_was_handled(fake: FakeProcess) -> None:
+def test_exceptions_are_found_in_causes_groups_and_contexts(fake: FakeProcess) -> None:
     inner = limited_error(fake)
 
     def from_it() -> None:
@@ -339,7 +339,7 @@ class Mail(Exception):
     [KeyError("x"), ValueError("429 rows have too many requests"), Odd(), Mail("bounced")],
     ids=lambda error: type(error).__name__,
 )
-def test_what_nobody_knows_is_the_callables_own(error: Exception) -> None:
+def test_an_unknown_exception_belongs_to_the_callable(error: Exception) -> None:
     outcome = outcome_of(error)
     assert outcome.kind is Kind.INVALID
     assert type(error).__name__ in outcome.message

@@ -131,7 +131,7 @@ def test_roots(base_url: str, root: str) -> None:
 @pytest.mark.parametrize(
     "base_url", ["api.openai.com", "ftp://host/v1", "https://", "https://h/v1?x=1", "http://h:x/"]
 )
-def test_what_is_no_root(base_url: str) -> None:
+def test_invalid_addresses(base_url: str) -> None:
     with pytest.raises(ConfigError, match="base_url"):
         root_of(base_url)
 
@@ -227,7 +227,7 @@ async def test_what_is_not_quite_json_is_made_json() -> None:
     assert answer.outcome.usage == Usage(11.0, 3.0, 4.0)
 
 
-async def test_invalid_utf8_in_a_place_nobody_looks_at() -> None:
+async def test_invalid_utf8_in_a_field_that_is_not_read() -> None:
     answer = await asked(http(GOOD.replace(b"Hello", b"caf\xe9")))
     assert answer.outcome.kind is None
     assert json.loads(answer.body.decode())["choices"][0]["message"]["content"] == "caf�"
@@ -257,7 +257,7 @@ async def test_invalid_utf8_in_a_place_nobody_looks_at() -> None:
     ],
     ids=lambda part: part[:40].decode("latin-1") if isinstance(part, bytes) else "",
 )
-async def test_what_is_no_answer_is_transient(said: bytes, words: str) -> None:
+async def test_a_body_that_is_not_an_answer_is_transient(said: bytes, words: str) -> None:
     async def script(call: Call) -> None:
         await call.write(said)
         call.writer.close()
@@ -325,7 +325,7 @@ def self_signed(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
     return context
 
 
-async def test_a_certificate_that_nobody_vouches_for(self_signed: ssl.SSLContext) -> None:
+async def test_an_untrusted_certificate(self_signed: ssl.SSLContext) -> None:
     async with serving(http(GOOD), self_signed) as wire, opened(wire.url) as adapter:
         answer = await adapter.send(request(), LONG_S, Admissions())
     failed(
@@ -381,7 +381,7 @@ async def test_nothing_is_sent_while_a_connection_is_made(called_off: bool) -> N
         over.set()
 
 
-async def test_what_is_called_off_after_it_was_sent_is_not_unsent() -> None:
+async def test_a_request_that_is_cancelled_after_sending_counts_as_sent() -> None:
     came = asyncio.Event()
 
     async def script(call: Call) -> None:
@@ -625,7 +625,7 @@ async def test_a_status_without_a_body_is_not_waited_for(status: int, more: dict
 
 
 @pytest.mark.parametrize("status", [201, 202, 203, 206])
-async def test_an_answer_is_an_answer_whatever_good_status_it_has(status: int) -> None:
+async def test_an_answer_counts_with_any_2xx_status(status: int) -> None:
     answer = await asked(http(completion(), status))
     assert (answer.outcome.kind, answer.status) == (None, status)
     assert json.loads(answer.body) == completion()
@@ -669,7 +669,7 @@ async def test_a_refusal_that_breaks_off_is_a_refusal() -> None:
         (completion(**error("rate_limit_exceeded")), Kind.RATE),
     ],
 )
-async def test_an_error_with_status_200_is_what_it_says(body: Any, kind: Kind) -> None:
+async def test_an_error_with_status_200_is_an_error(body: Any, kind: Kind) -> None:
     answer = await asked(http(body))
     failed(answer, kind)
     assert answer.status == 200
@@ -782,7 +782,7 @@ async def test_a_request_that_forbids_it_stays_whole(sent: Any) -> None:
     assert wire.calls[0].body == sent.body
 
 
-async def test_a_stream_that_nobody_asked_for_is_understood() -> None:
+async def test_an_unrequested_stream_is_understood() -> None:
     answer = await asked(whole_stream())
     assert answer.outcome.kind is None
     assert json.loads(answer.body) == completion()
@@ -915,7 +915,7 @@ async def test_anthropic_admits_with_the_input_counted() -> None:
     assert answer.outcome.usage == Usage(7.0, 9.0)
 
 
-async def test_what_a_stream_told_before_it_broke_off_is_only_a_part() -> None:
+async def test_the_usage_of_a_broken_stream_is_partial() -> None:
     start = {
         "type": "message",
         "role": "assistant",

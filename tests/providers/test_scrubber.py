@@ -128,7 +128,7 @@ def test_a_secret_of_several_lines_is_blotted_out_line_by_line(write: Callable[[
     assert Scrubber([PEM]).text("-----BEGIN PRIVATE KEY-----") == "-----BEGIN PRIVATE KEY-----"
 
 
-def test_what_has_no_secret_is_the_same_object() -> None:
+def test_a_text_without_a_secret_is_the_same_object() -> None:
     body = b'{"a": "b"}' * 1000
     assert Scrubber([MISTRAL, AWS]).body(body) is body
     outcome = Outcome(Kind.INVALID, message="nothing")

@@ -125,7 +125,7 @@ def test_json_that_is_not_quite(data: bytes, value: object) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"nonsense", b"[" * 100_000, b'{"a":' * 100_000])
-def test_what_is_no_json(data: bytes) -> None:
+def test_data_that_is_not_json(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever the decoder says
         decoded(data)
     with pytest.raises(UnreadableAnswer, match="no JSON"):

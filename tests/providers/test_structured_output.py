@@ -100,7 +100,7 @@ def test_strictly_only_where_strict_mode_takes_the_schema(change: dict[str, Any]
 
 
 @pytest.mark.parametrize("how", [CHAT, RESPONSES])
-def test_what_is_no_object_is_told_in_words(how: SchemaDialect) -> None:
+def test_a_schema_that_is_not_an_object_goes_into_the_instructions(how: SchemaDialect) -> None:
     body = asked({"enum": ["yes", "no"]}, how, messages=[{"role": "user", "content": "?"}], input="?")
     assert how.field not in body
     words = body["messages"][0]["content"] if how is CHAT else body["instructions"]
@@ -152,7 +152,7 @@ def test_messages_have_it_as_the_format_of_their_output() -> None:
     assert "$schema" not in told["schema"]
 
 
-def test_bounds_that_anthropic_refuses_are_told_in_the_description() -> None:
+def test_bounds_that_anthropic_refuses_go_into_the_description() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -183,7 +183,7 @@ def test_bounds_that_anthropic_refuses_are_told_in_the_description() -> None:
         {"allOf": [{"$ref": "#/$defs/x"}], "$defs": {"x": {"type": "string"}}},
     ],
 )
-def test_what_anthropic_cannot_take_is_told_in_words(schema: dict[str, Any]) -> None:
+def test_a_schema_that_anthropic_refuses_goes_into_the_instructions(schema: dict[str, Any]) -> None:
     body = asked(schema, MESSAGES, messages=[])
     assert "output_config" not in body
     assert json.loads(body["system"].partition("\n")[2]) == schema
@@ -259,7 +259,7 @@ def test_gemini_has_it_in_its_settings_with_bounds_as_words() -> None:
         {"properties": {"n": {"enum": [{"a": 1}]}}},
     ],
 )
-def test_what_gemini_passes_over_is_told_in_words(more: dict[str, Any]) -> None:
+def test_keywords_that_gemini_ignores_go_into_the_instructions(more: dict[str, Any]) -> None:
     body = asked({**PLAIN, **more}, GEMINI, contents=[], systemInstruction={"parts": [{"text": "Be brief."}]})
     assert body["generationConfig"] == {"responseMimeType": "application/json"}
     first, second = body["systemInstruction"]["parts"]

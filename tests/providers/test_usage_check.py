@@ -45,11 +45,11 @@ GENERATE = "/v1beta/models/x:generateContent"
         Usage(HUGE, 5.0, partial=True),
     ],
 )
-def test_what_cannot_be_is_unknown(usage: Usage) -> None:
+def test_an_impossible_usage_is_unknown(usage: Usage) -> None:
     assert checked_usage(usage) == (None, usage)
 
 
-def test_what_is_no_number_is_unknown() -> None:
+def test_a_usage_that_is_not_a_number_is_unknown() -> None:
     believed, disbelieved = checked_usage(Usage(5.0, float("nan")))
     assert believed is None
     assert disbelieved is not None
@@ -66,7 +66,7 @@ def test_what_is_no_number_is_unknown() -> None:
         Usage(30.0, 4.0, 20.0, cache_write_tokens=10.0),
     ],
 )
-def test_what_can_be_is_taken_as_it_is(usage: Usage | None) -> None:
+def test_a_possible_usage_is_unchanged(usage: Usage | None) -> None:
     believed, disbelieved = checked_usage(usage)
     assert believed is usage
     assert disbelieved is None
@@ -125,7 +125,7 @@ async def answer_to(name: str, body: bytes) -> Answer:
     ("sent", "received"),
     [(HUGE, 3), (3, HUGE), (10**40, 3), (3, 1e300), (-7, 3), (3, -7), (-7, -7), (3, "1e999")],
 )
-async def test_no_api_is_believed_what_cannot_be(name: str, sent: Any, received: Any) -> None:
+async def test_an_impossible_usage_is_rejected_for_every_api(name: str, sent: Any, received: Any) -> None:
     body = json.dumps(KINDS[name][2](sent, received)).replace('"1e999"', "1e999").encode()
     answer = await answer_to(name, body)
     outcome = answer.outcome

@@ -206,7 +206,7 @@ def test_trouble_begins_with_the_first_failure_that_counts() -> None:
     assert not gentle.breaker.troubled
 
 
-def test_where_nobody_was_ever_heard_patience_is_short_and_counts_from_the_first_send() -> None:
+def test_without_any_answer_patience_is_short_and_counts_from_the_first_request() -> None:
     breaker = Breaker()
     for sent in range(1, OVERLOADS + 1):
         breaker.hear("no connection", 10.0)
@@ -216,7 +216,7 @@ def test_where_nobody_was_ever_heard_patience_is_short_and_counts_from_the_first
     assert breaker.out_of_patience(10.0 + UNREACHED_S + 1.0)
 
 
-def test_somebody_who_answered_once_has_all_the_patience_from_then_on() -> None:
+def test_after_one_answer_the_full_patience_applies() -> None:
     breaker = Breaker()
     breaker.failed(0.0, refused=False, at_floor=False, probe=False, sent=1)
     breaker.succeeded(2)

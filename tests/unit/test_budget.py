@@ -22,14 +22,14 @@ def test_no_cap_admits_everything() -> None:
     assert budget.fits(Estimate(1e9, 1e9, 1e9, 1e9))
 
 
-def test_what_is_set_aside_counts_against_the_cap() -> None:
+def test_reservations_count_against_the_cap() -> None:
     budget = Budget(max_cost_usd=1.0)
     budget.reserve(Estimate(cost_usd=0.7))
     assert budget.fits(Estimate(cost_usd=0.3))
     assert not budget.fits(Estimate(cost_usd=0.31))
 
 
-def test_what_is_spent_counts_against_the_cap_and_the_rest_is_free_again() -> None:
+def test_spent_money_counts_against_the_cap_and_the_rest_of_the_reservation_is_released() -> None:
     budget = Budget(max_cost_usd=1.0)
     budget.reserve(Estimate(cost_usd=0.7))
     ended(budget, Estimate(cost_usd=0.7), Usage(cost_usd=0.2))
@@ -62,7 +62,7 @@ def test_an_attempt_that_was_refused_before_any_work_spends_nothing() -> None:
     assert budget.fits(Estimate(cost_usd=1.0))
 
 
-def test_work_that_does_not_say_what_it_used_costs_what_was_estimated() -> None:
+def test_work_without_usage_costs_its_estimate() -> None:
     budget = Budget(max_cost_usd=1.0)
     estimate = Estimate(input_tokens=300.0, max_output_tokens=500.0, cost_usd=0.4)
     budget.reserve(estimate)

@@ -54,7 +54,7 @@ def test_anything_else_does(other: dict[str, Any]) -> None:
     ModelAddress("openai", "https://elsewhere.example/v1", "m"),
     ModelAddress("openai", ALPHA.root, "n"),
 ])  # fmt: skip
-def test_whoever_is_asked_matters(place: ModelAddress) -> None:
+def test_the_provider_is_part_of_the_key(place: ModelAddress) -> None:
     elsewhere = CacheUse("deterministic", {1: place})
     assert key(BODY, elsewhere) != key(BODY)
     assert elsewhere.basis() != CacheUse("deterministic", {1: ALPHA}).basis()
@@ -87,7 +87,7 @@ def test_where_it_is_sent_matters() -> None:
     (EMBEDDINGS, {"input": "x"}, True),
     ("/v1/messages", {"temperature": 0}, True),
 ])  # fmt: skip
-def test_what_would_be_answered_the_same_again(path: str, body: dict[str, Any], sure: bool) -> None:
+def test_deterministic_requests_are_recognised(path: str, body: dict[str, Any], sure: bool) -> None:
     assert deterministic(path, body) is sure
 
 

@@ -86,14 +86,14 @@ def test_a_family_speaks_for_itself() -> None:
 
 
 @pytest.mark.parametrize(("seen", "speaks"), [(ENOUGH - 1, False), (ENOUGH, True)])
-def test_a_new_family_is_taken_for_the_lane_until_enough_is_seen(seen: int, speaks: bool) -> None:
+def test_a_new_family_uses_the_outputs_of_the_lane_until_it_has_enough(seen: int, speaks: bool) -> None:
     estimator = learned([10.0] * 50, "old")
     learned([900.0] * seen, "new", estimator)
     assert (expected(estimator, "new") == 900.0) is speaks
     assert (expected(estimator, "new") == 10.0) is not speaks
 
 
-def test_an_unseen_family_is_taken_for_the_lane() -> None:
+def test_an_unseen_family_uses_the_outputs_of_the_lane() -> None:
     assert expected(learned([10.0] * 50, "old"), "unseen") == 10.0
 
 
@@ -111,7 +111,7 @@ def test_a_larger_maximum_changes_nothing_that_is_expected() -> None:
     assert expected(learned([900.0] * 20), max_tokens=5000.0) == 900.0
 
 
-def test_what_is_long_past_is_forgotten() -> None:
+def test_old_outputs_are_dropped() -> None:
     estimator = learned([900.0] * KEPT + [10.0] * KEPT)
     assert (expected(estimator), most(estimator)) == (10.0, 10.0)
 
@@ -150,7 +150,7 @@ def test_a_family_of_which_little_is_known_is_not_exported() -> None:
     assert set(learned([10.0] * (ENOUGH - 1), "young").export().outputs) == set()
 
 
-def test_what_is_seen_now_soon_outweighs_an_earlier_run() -> None:
+def test_new_outputs_soon_outweigh_an_earlier_run() -> None:
     new = Estimator()
     new.recall(learned([900.0] * KEPT, "prompt").export())
     learned([10.0] * 2 * ENOUGH, "prompt", new)
@@ -168,7 +168,7 @@ def test_a_ratio_from_an_earlier_run_can_still_change() -> None:
 # -- what money is set aside for ------------------------------------------------------------------------------------
 
 
-def test_what_is_set_aside_follows_the_answers_of_the_family_alone() -> None:
+def test_a_reservation_follows_the_answers_of_its_family_only() -> None:
     estimator = Estimator()
     assert estimator.reserve("a") == FIRST_RESERVE
     for tokens in (10.0, 20.0, 30.0, 40.0) * 2:
@@ -190,7 +190,7 @@ def test_a_long_answer_raises_it_at_once_and_a_rare_one_is_forgiven() -> None:
     assert estimator.reserve("a") == MARGIN * 100.0
 
 
-def test_one_long_answer_of_this_run_outweighs_what_earlier_jobs_taught() -> None:
+def test_one_long_answer_of_this_run_outweighs_earlier_jobs() -> None:
     estimator = Estimator()
     estimator.add_outputs("a", [4.0] * 200)
     assert (estimator.knows("a"), estimator.proven("a"), estimator.reserve("a")) == (
@@ -228,7 +228,7 @@ def test_the_input_set_aside_is_all_bytes_until_enough_were_seen() -> None:
     assert estimator.input_reserve("a", 400.0, exact=True) == 400.0, "never more than it can be"
 
 
-def test_the_input_of_a_file_is_what_files_had() -> None:
+def test_the_input_of_a_file_is_estimated_from_earlier_files() -> None:
     estimator = Estimator()
     assert estimator.input_reserve("a", 2_000.0, exact=False) == 2_000.0
     assert (estimator.inputs_seen("a"), estimator.inputs_seen("b")) == (0, 0)

@@ -75,20 +75,20 @@ def test_a_limit_that_nothing_contradicts_is_believed() -> None:
     assert "2,000 tokens per minute" in lane.too_large(unit(lane, LARGER))
 
 
-def test_what_was_refused_proves_nothing() -> None:
+def test_a_refused_request_proves_nothing() -> None:
     lane = one_lane(LaneLimits(rpm=0))
     refused(lane, says(limit=500.0, dimension=Dimension.TOKENS))
     assert "500 tokens per minute" in lane.too_large(unit(lane))
 
 
-def test_a_configured_limit_counts_whatever_was_accepted() -> None:
+def test_a_configured_limit_counts_even_if_more_was_accepted() -> None:
     lane = one_lane(LaneLimits(tpm=5000.0))
     accepted(lane, estimate=THOUSAND)
     lane.configure(LaneLimits(tpm=600.0), 1.0)
     assert "600 tokens per minute" in lane.too_large(unit(lane))
 
 
-def test_what_was_accepted_is_known_in_the_next_run() -> None:
+def test_accepted_sizes_are_known_in_the_next_run() -> None:
     lane = one_lane(LaneLimits(rpm=0))
     accepted(lane, says(limit=500.0, dimension=Dimension.TOKENS))
     record = msgspec.json.decode(msgspec.json.encode(export_lane(lane, 1.0, 1e9)), type=LaneRecord)

@@ -210,7 +210,7 @@ def test_an_attempt_counts_for_what_it_turns_out_to_cost() -> None:
 
 
 @pytest.mark.parametrize("sent_at", [1.0, 5.0])
-def test_late_news_of_an_earlier_interval_changes_no_later_one(sent_at: float) -> None:
+def test_a_late_event_of_an_earlier_interval_changes_no_later_one(sent_at: float) -> None:
     finder = drained()
     send(finder, 30)
     finder.settled((0.0, 600.0, 600.0, 0.0), number(sent_at))
@@ -415,7 +415,7 @@ def test_two_measurements_do_not_tell_the_dimension() -> None:
     assert finder.meter.dimension is REQUESTS
 
 
-def test_what_is_owed_stays_owed_in_another_dimension() -> None:
+def test_the_level_is_kept_in_another_dimension() -> None:
     finder = Finder(0.0, TOKENS)
     finder.meter.reserve(50.0, 0.0)
     owes_until = finder.meter.full_at
@@ -434,7 +434,7 @@ def recalled() -> Finder:
     return finder
 
 
-def test_what_an_earlier_run_found_is_the_pace_to_start_with() -> None:
+def test_the_rate_of_an_earlier_run_is_the_first_pace() -> None:
     finder = recalled()
     assert (finder.mode, finder.meter.dimension) == ("hold", REQUESTS)
     assert finder.meter.rate == pytest.approx(10.0)

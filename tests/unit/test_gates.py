@@ -34,7 +34,7 @@ def test_a_reader_waits_for_the_latest_writer_before_it_only() -> None:
     assert gates.waits(4, reads=["r"]).indices == (3,)
 
 
-def test_a_reader_of_what_nobody_wrote_waits_for_nothing() -> None:
+def test_a_reader_of_an_unwritten_register_waits_for_nothing() -> None:
     assert Gates().waits(0, reads=["r"]).indices == ()
 
 
@@ -45,7 +45,7 @@ def test_a_writer_waits_for_neither_readers_nor_writers() -> None:
     assert gates.waits(2, writes=["r"]).indices == ()
 
 
-def test_one_that_reads_and_writes_reads_what_was_there_before() -> None:
+def test_a_unit_that_reads_and_writes_reads_the_earlier_value() -> None:
     gates = Gates()
     gates.waits(0, writes=["r"])
     assert gates.waits(1, reads=["r"], writes=["r"]).indices == (0,)

@@ -32,7 +32,7 @@ def test_the_invariants_notice_a_unit_in_two_places() -> None:
         check(run.scheduler)
 
 
-def test_the_invariants_notice_money_that_is_set_aside_for_nobody() -> None:
+def test_the_invariants_notice_a_reservation_without_an_attempt() -> None:
     run = Run(units(1, estimate=Estimate(cost_usd=1.0)), settings=Settings(max_cost_usd=9.0))
     run.at(0.0)
     run.scheduler.budget.reserve(Estimate(cost_usd=1.0))

@@ -129,7 +129,7 @@ def test_limits_a_minute_and_a_day_stand_beside_each_other() -> None:
     assert in_force(lane) == [("requests per minute", 60.0, False), ("requests per day", 1000.0, True)]
 
 
-def test_a_first_report_counts_what_was_sent_since() -> None:
+def test_a_first_report_counts_requests_sent_since() -> None:
     out: dict[int, Entry] = {}
     lane = Lane(one_lane(LaneLimits(burst_s=60.0)).spec, 0.0, out)
     for index in range(3):
@@ -152,7 +152,7 @@ def test_a_configured_limit_takes_the_place_of_the_search() -> None:
     assert in_force(lane) == [("requests per minute", 30.0, False)]
 
 
-def test_new_configured_limits_keep_what_is_owed() -> None:
+def test_new_configured_limits_keep_the_level() -> None:
     lane = one_lane(DEEP)
     for _ in range(30):
         sent(lane, 0.0)
@@ -234,7 +234,7 @@ def left(lane: Lane, now: float) -> float:
     return lane.meters[0].level(now)
 
 
-def test_a_reservation_is_replaced_by_what_was_used() -> None:
+def test_a_reservation_is_replaced_by_the_usage() -> None:
     lane = one_lane(TOKEN_LANE, counting=Counting(settle_output=True))
     entry = sent(lane, 0.0, ESTIMATE)
     assert left(lane, 0.0) == pytest.approx(6000.0 - 1500.0)
@@ -242,7 +242,7 @@ def test_a_reservation_is_replaced_by_what_was_used() -> None:
     assert left(lane, 0.0) == pytest.approx(6000.0 - 950.0)
 
 
-def test_what_was_used_beyond_the_reservation_is_charged() -> None:
+def test_usage_beyond_the_reservation_is_charged() -> None:
     lane = one_lane(TOKEN_LANE, counting=AS_IT_COMES)
     entry = sent(lane, 0.0, ESTIMATE)
     succeeded(lane, entry, 0.0, Usage(input_tokens=1000.0, output_tokens=4000.0))
@@ -282,7 +282,7 @@ def test_input_counted_early_and_usage_at_the_end_are_one_charge() -> None:
     assert left(lane, 0.0) == pytest.approx(6000.0 - 1200.0 + 300.0 - 40.0)
 
 
-def test_early_input_is_counted_once_even_if_it_is_told_twice() -> None:
+def test_early_input_is_counted_once_even_if_it_is_reported_twice() -> None:
     lane = one_lane(TOKEN_LANE, counting=AS_IT_COMES)
     entry = sent(lane, 0.0, ESTIMATE)
     usage = Usage(input_tokens=1200.0, cached_input_tokens=300.0)
@@ -291,7 +291,7 @@ def test_early_input_is_counted_once_even_if_it_is_told_twice() -> None:
     assert left(lane, 0.0) == pytest.approx(6000.0 - 1200.0 + 300.0 - 100.0)
 
 
-def test_a_refusal_after_early_input_refunds_all_of_it() -> None:
+def test_a_refusal_after_early_input_refunds_everything() -> None:
     lane = one_lane(TOKEN_LANE, counting=AS_IT_COMES)
     entry = sent(lane, 0.0, ESTIMATE)
     lane.admitted(entry, None, 0.0, Usage(input_tokens=1200.0, cached_input_tokens=300.0))
@@ -679,7 +679,7 @@ def test_a_reserve_stays_in_the_bucket() -> None:
 # -- what it did --------------------------------------------------------------------------------------
 
 
-def test_the_rate_is_what_was_started_lately() -> None:
+def test_the_rate_counts_recent_starts() -> None:
     lane = one_lane()
     for tenth in range(1000):
         sent(lane, tenth / 10.0)
@@ -687,19 +687,19 @@ def test_the_rate_is_what_was_started_lately() -> None:
     assert lane.rate_at(200.0) < 0.1
 
 
-def test_mean_costs_are_those_of_what_was_started() -> None:
+def test_mean_costs_are_those_of_started_units() -> None:
     lane = one_lane(counting=Counting(reserve_max_output=False))
     sent(lane, 0.0, Estimate(input_tokens=100.0, output_tokens=10.0))
     sent(lane, 0.0, Estimate(input_tokens=300.0, output_tokens=30.0))
     assert lane.mean_costs() == pytest.approx((1.0, 220.0, 200.0, 20.0))
 
 
-def test_the_limits_in_force_can_be_told() -> None:
+def test_the_limits_in_force_are_listed() -> None:
     limits = one_lane(LaneLimits(rpm=3000, tpm=200_000)).limits_in_force()
     assert limits == ((3000, "requests per minute"), (200_000, "tokens per minute"))
 
 
-def test_what_was_in_flight_when_a_limit_was_first_reported_reports_on_it_too() -> None:
+def test_attempts_in_flight_at_the_first_report_of_a_limit_report_on_it_too() -> None:
     out: dict[int, Entry] = {}
     lane = Lane(one_lane(LaneLimits(burst_s=60.0)).spec, 0.0, out)
     for index in range(2):

@@ -251,7 +251,7 @@ def test_however_old_it_is_a_found_rate_is_the_one_to_start_with() -> None:
     assert finder.meter.rate == pytest.approx(1000.0)
 
 
-def test_what_units_took_survives() -> None:
+def test_learned_usage_survives_a_restart() -> None:
     lane = one_lane()
     for index in range(ENOUGH):
         entry = entry_of(lane, Unit(index, "a", chars=900, family="prompt"))
@@ -294,7 +294,7 @@ def test_whether_anybody_ever_answered_outlives_the_process() -> None:
     assert [reborn(lane).breaker.heard for lane in (silent, heard, answered)] == [False, True, True]
 
 
-def test_a_limit_that_was_met_and_not_measured_is_written_down_for_plans_and_paces_nobody() -> None:
+def test_a_limit_that_was_met_but_not_measured_is_recorded_for_plans_only() -> None:
     lane = one_lane(LaneLimits())
     finder = lane.finder
     assert finder is not None
@@ -311,7 +311,7 @@ def test_a_limit_that_was_met_and_not_measured_is_written_down_for_plans_and_pac
     assert not new.finder.found
 
 
-def test_a_record_of_an_earlier_version_shows_it_by_what_was_learned() -> None:
+def test_a_record_of_an_earlier_version_is_recognised_by_its_limits() -> None:
     lane = one_lane(LaneLimits(rpm=60.0))
     probed = export_lane(lane, NOW, UTC)
     import_lane(lane, probed, NOW, UTC)

@@ -161,7 +161,7 @@ def test_refunds_never_fill_a_bucket_beyond_its_depth() -> None:
     assert meter.level(5.0) == pytest.approx(bucket.level)
 
 
-def test_a_refusal_empties_what_was_thought_to_be_left() -> None:
+def test_a_refusal_empties_the_bucket() -> None:
     meter = Meter(REQUESTS, 60.0, burst_s=10.0)
     meter.reserve(2.0, 0.0)
     meter.empty(1.0)
@@ -238,7 +238,7 @@ def test_a_reported_level_may_be_higher_than_thought() -> None:
     assert meter.level(10.0) == pytest.approx(45.0)
 
 
-def test_what_was_sent_since_stays_charged() -> None:
+def test_requests_sent_since_a_report_stay_charged() -> None:
     meter = deep()
     mark = meter.reserve(1.0, 10.0)
     meter.reserve(7.0, 11.0)
@@ -247,7 +247,7 @@ def test_what_was_sent_since_stays_charged() -> None:
     assert meter.level(12.0) == pytest.approx(30.0 + 2.0 - 7.0 - 3.0)
 
 
-def test_what_was_sent_since_stays_charged_where_a_report_says_that_the_bucket_was_full() -> None:
+def test_requests_sent_since_a_report_of_a_full_bucket_stay_charged() -> None:
     meter = Meter(Dimension.REQUESTS, 60.0, burst_s=60.0, reported=True)
     meter.reserve(50.0, 0.0)
     mark = meter.reserve(1.0, 10.0)
@@ -268,7 +268,7 @@ def test_replay_follows_a_bucket_that_someone_else_uses_too() -> None:
         assert meter.level(now) == pytest.approx(bucket.level)
 
 
-def test_the_newest_report_by_send_order_wins_whatever_order_they_arrive_in() -> None:
+def test_the_report_on_the_latest_request_wins_in_any_order_of_arrival() -> None:
     meter = deep()
     first = meter.reserve(1.0, 10.0)
     second = meter.reserve(1.0, 20.0)
@@ -395,7 +395,7 @@ def test_without_a_reset_a_bucket_holds_no_more_than_was_ever_seen_in_it() -> No
     assert meter.level(10.0, meter.ceiling_s) == pytest.approx(130.0)
 
 
-def test_what_is_left_of_a_day_says_nothing_of_how_deep_it_is() -> None:
+def test_the_level_of_a_daily_limit_says_nothing_about_its_depth() -> None:
     meter = Meter(REQUESTS, 1000.0, DAY_S, reported=True)
     mark = meter.reserve(1.0, 0.0)
     meter.sync(
@@ -527,7 +527,7 @@ def test_a_report_on_what_was_sent_before_a_new_limit_is_understood_after_it() -
     assert meter.level(10.0) == pytest.approx(20.0)
 
 
-def test_a_reported_bucket_may_be_deeper_than_what_somebody_wants_to_use_of_it() -> None:
+def test_a_reported_bucket_may_be_deeper_than_the_configured_burst() -> None:
     meter = Meter(REQUESTS, 600.0, burst_s=1.0, reported=True)
     mark = meter.reserve(10.0, 0.0)
     meter.sync(left(590.0, 1.0, limit=600.0), mark, 0.0, seq=1, cost=10.0)

@@ -37,7 +37,7 @@ def other(weight: float = 1.0, *, hungry: bool = True, use: float = 0.0, job: in
 # -- who gets which part -----------------------------------------------------------------------------------------
 
 
-def test_alone_all_of_it_is_ours() -> None:
+def test_a_single_job_has_the_whole_lane() -> None:
     assert grant_of(MINE, []) == Grant(WHOLE)
 
 
@@ -48,12 +48,12 @@ def test_by_weight_among_those_that_have_something_to_start() -> None:
     assert grant_of(MINE, [other(), other()]).part == pytest.approx(1 / 3)
 
 
-def test_who_wants_nothing_leaves_all_but_what_it_uses() -> None:
+def test_a_job_without_work_leaves_its_share_to_the_others() -> None:
     assert grant_of(MINE, [other(9.0, hungry=False)]).part == WHOLE
     assert grant_of(MINE, [other(9.0, hungry=False, use=0.3)]).part == pytest.approx(0.7)
 
 
-def test_nobody_is_left_with_nothing() -> None:
+def test_every_job_keeps_a_part() -> None:
     assert grant_of(MINE, [other(hungry=False, use=1.0)]).part == LEAST
 
 
@@ -88,7 +88,7 @@ def test_places_are_given_out_by_weight_once_they_are_free() -> None:
     assert places(MINE, Claim(2, 1.0, hungry=True, use=0.0, taken=4)) == 4
 
 
-def test_who_wants_none_keeps_only_what_is_in_flight() -> None:
+def test_a_job_without_work_keeps_only_its_attempts_in_flight() -> None:
     assert places(MINE, Claim(2, 9.0, hungry=False, use=0.0, taken=3)) == 5
     assert places(MINE, Claim(2, 9.0, hungry=False, use=0.0, taken=0)) is None
     assert places(MINE) is None
@@ -98,9 +98,7 @@ def test_who_wants_none_keeps_only_what_is_in_flight() -> None:
 @pytest.mark.parametrize(
     ("most", "weights"), [(1, (1.0, 1.0)), (1, (3.0, 1.0)), (8, (1.0, 1.0, 1.0)), (2, (5.0, 2.0, 1.0))]
 )
-def test_every_place_is_somebodys_and_what_is_left_over_goes_round(
-    most: int, weights: tuple[float, ...]
-) -> None:
+def test_all_places_are_given_out_and_the_remainder_rotates(most: int, weights: tuple[float, ...]) -> None:
     claims = [Claim(job, weight, hungry=True, use=0.0) for job, weight in enumerate(weights)]
     turns = 400
     given = [
@@ -166,7 +164,7 @@ def test_a_part_of_the_rate() -> None:
     assert half == pytest.approx(2 * alone)
 
 
-def test_so_many_places_of_what_may_be_in_flight() -> None:
+def test_places_limit_the_attempts_in_flight() -> None:
     lane = one_lane(LaneLimits(max_concurrency=32))
     for places in (24, 0, 3):
         lane.share(Grant(0.75, places=places), 0.0)
@@ -192,7 +190,7 @@ def test_a_number_in_flight_that_was_refused_comes_back_as_it_was() -> None:
         assert shared(lane, part).window.size == 1
 
 
-def test_new_limits_do_not_forget_what_was_refused_while_others_are_there() -> None:
+def test_new_limits_keep_refusals_in_mind_while_others_share_the_lane() -> None:
     lane = one_lane(LaneLimits(rpm=0, max_concurrency=4))
     lane.window.refused(0, 2)
     lane.share(Grant(0.75, places=1), 0.0)
@@ -207,13 +205,13 @@ def test_without_a_limit_there_is_nothing_to_share() -> None:
     assert lane.window.size == OPEN
 
 
-def test_what_a_limit_alone_would_admit_does_not_fail_for_a_part() -> None:
+def test_a_unit_that_fits_the_limit_does_not_fail_because_of_a_share() -> None:
     lane = shared(one_lane(LaneLimits(tpm=1_000)), 0.1)
     assert lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=900.0)))) == ""
     assert "1,100" in lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=1_100.0))))
 
 
-def test_a_days_quota_is_for_whoever_comes_first() -> None:
+def test_a_daily_quota_is_not_shared() -> None:
     assert len(shared(one_lane(LaneLimits(rpd=1_000)), 0.5).meters) == 1
 
 
@@ -228,7 +226,7 @@ def test_when_the_others_go_their_use_is_not_taken_for_room() -> None:
     assert [meter.full_at for meter in lane.meters] == [pytest.approx(8.0)]
 
 
-def test_limits_that_are_told_while_sharing_are_shared_too() -> None:
+def test_limits_that_are_reported_while_sharing_are_shared_too() -> None:
     run = Run(units(2), LaneSpec("a", LaneLimits(rpm=0)))
     run.at(0.0, Share("a", Grant(0.5)))
     report = LimitReport(Dimension.REQUESTS, 600.0, 590.0, 1.0)

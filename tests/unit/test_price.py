@@ -19,7 +19,7 @@ def test_a_tier_is_for_all_of_a_request(input_tokens: float, rate: float) -> Non
     assert TIERED.cost(Usage(input_tokens)) == pytest.approx(input_tokens * rate / 1e6)
 
 
-def test_what_is_read_from_a_cache_and_written_to_it_is_part_of_the_input() -> None:
+def test_tokens_read_from_a_cache_and_written_to_it_are_part_of_the_input() -> None:
     usage = Usage(1_000_000.0, 100_000.0, 300_000.0, cache_write_tokens=200_000.0)
     assert LONG.cost(usage) == pytest.approx(0.5 * 4.0 + 0.3 * 0.4 + 0.2 * 5.0 + 0.1 * 20.0)
     assert Price(4.0, 20.0).cost(usage) == pytest.approx(4.0 + 2.0)

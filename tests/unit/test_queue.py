@@ -34,7 +34,7 @@ def delayed(lane: Lane, index: int, until: float) -> Entry:
     return entry
 
 
-def test_input_order_whatever_order_they_came_in() -> None:
+def test_input_order_for_any_order_of_arrival() -> None:
     assert drained(pushed(Unit(2, "a"), Unit(0, "a"), Unit(1, "a"))) == [0, 1, 2]
 
 
@@ -45,7 +45,7 @@ def test_a_higher_priority_goes_first_and_input_order_decides_among_equals() -> 
     assert drained(queue) == [1, 3, 0, 2]
 
 
-def test_the_longest_expected_goes_first_where_that_is_asked_for() -> None:
+def test_the_longest_expected_goes_first_if_configured() -> None:
     units = (Unit(0, "a", expected_s=1.0), Unit(1, "a", expected_s=9.0), Unit(2, "a", expected_s=1.0))
     assert drained(pushed(*units, longest=True)) == [1, 0, 2]
     assert drained(pushed(*units)) == [0, 1, 2]
@@ -102,7 +102,7 @@ def test_its_entries_are_those_ready_and_those_delayed() -> None:
     assert len(queue) == 2
 
 
-def test_what_has_ended_is_not_counted() -> None:
+def test_ended_units_are_not_counted() -> None:
     lane, queue = one_lane(), Queue()
     gone = entry_of(lane, Unit(0, "a"))
     queue.push(gone)

@@ -16,7 +16,7 @@ HARMFUL = [chr(n) for n in (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)
 
 
 @pytest.mark.parametrize("character", HARMFUL, ids=lambda character: f"U+{ord(character):04X}")
-def test_whatever_controls_a_terminal_is_written_out(character: str) -> None:
+def test_terminal_control_characters_are_escaped(character: str) -> None:
     shown = visible(f"a{character}b")
     assert character not in shown
     assert f"{ord(character):02x}" in shown

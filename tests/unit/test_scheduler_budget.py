@@ -37,7 +37,7 @@ def test_spent_and_in_flight_together_never_pass_the_cap(actual: float) -> None:
     assert spent > 9.0
 
 
-def test_what_turns_out_cheaper_makes_room_for_more() -> None:
+def test_a_cheaper_attempt_makes_room_for_more() -> None:
     run = Run(units(10, estimate=DOLLAR), settings=Settings(max_cost_usd=3.0))
     run.at(0.0)
     assert run.at(1.0, ok(0, spending(0.1))).started == []
@@ -78,7 +78,7 @@ def test_an_answer_that_could_not_be_taken_may_have_to_be_paid_for(worked: bool,
     assert run.at(1.0, Finished(0, Outcome(Kind.INVALID, worked=worked))).started == started
 
 
-def test_an_answer_without_usage_costs_what_was_estimated() -> None:
+def test_an_answer_without_usage_costs_its_estimate() -> None:
     run = Run(
         units(20, estimate=Estimate(cost_usd=1.0)),
         lane_spec(limits=ONE_BY_ONE),
@@ -100,7 +100,7 @@ def test_an_attempt_far_dearer_than_estimated_ends_the_starts() -> None:
     assert step.done == "budget"
 
 
-def test_it_waits_for_what_is_in_flight_before_it_gives_up() -> None:
+def test_it_waits_for_attempts_in_flight_before_it_gives_up() -> None:
     run = Run(units(3, estimate=DOLLAR), settings=Settings(max_cost_usd=1.0))
     assert run.at(0.0).done is None
     step = run.at(1.0, ok(0, spending(1.0)))
@@ -170,7 +170,7 @@ def test_a_modest_answer_is_set_aside_until_some_were_seen() -> None:
     assert run.at(0.0).started == [0, 1, 2]
 
 
-def test_few_are_out_while_nobody_knows_and_many_once_answers_were_short() -> None:
+def test_few_are_in_flight_while_lengths_are_unknown_and_many_after_short_answers() -> None:
     run = Run(open_ended(200), settings=Settings(max_cost_usd=30.0))
     assert run.at(0.0).started == [0, 1, 2, 3], "the cap would not bear long answers of more"
     started, now = [0, 1, 2, 3], 0.0
@@ -184,7 +184,7 @@ def test_few_are_out_while_nobody_knows_and_many_once_answers_were_short() -> No
     assert view.reserve.held_s == pytest.approx(8.0)
 
 
-def test_few_are_out_until_this_job_has_shown_that_what_earlier_ones_taught_is_true() -> None:
+def test_few_are_in_flight_until_this_job_confirms_earlier_lengths() -> None:
     """Answers to other questions were taken for answers to these: five tokens are set aside, and a thousand come."""
     run = Run(open_ended(150), settings=Settings(max_cost_usd=6.0))
     run.lane().estimator.add_outputs("f", [4.0] * 150)
@@ -194,7 +194,7 @@ def test_few_are_out_until_this_job_has_shown_that_what_earlier_ones_taught_is_t
     assert run.scheduler.budget.spent_usd <= 6.0 + 4.0, "at the most by the four that were out"
 
 
-def test_what_earlier_jobs_taught_is_set_aside_and_soon_many_are_out() -> None:
+def test_reservations_follow_earlier_jobs_and_soon_many_are_in_flight() -> None:
     run = Run(open_ended(150), settings=Settings(max_cost_usd=6.0))
     run.lane().estimator.add_outputs("f", [4.0] * 150)
     steps = play(run, lambda start, now: (1.0, ok(start.unit.index, answered(4.0))))
@@ -218,7 +218,7 @@ def test_answers_no_longer_than_those_seen_never_pass_the_cap(tokens: float) -> 
     assert steps[-1][1].done == ("complete" if 400 * tokens * PER_TOKEN < 8.0 else "budget")
 
 
-def test_a_longer_answer_passes_the_cap_by_what_it_is_longer_and_stops_the_rest() -> None:
+def test_a_longer_answer_passes_the_cap_by_its_excess_and_stops_the_rest() -> None:
     run = Run(
         open_ended(5),
         settings=Settings(max_cost_usd=1.1),
@@ -229,7 +229,7 @@ def test_a_longer_answer_passes_the_cap_by_what_it_is_longer_and_stops_the_rest(
     assert run.scheduler.budget.spent_usd == pytest.approx(3.0)
 
 
-def test_what_was_never_sent_costs_nothing() -> None:
+def test_a_request_that_was_never_sent_costs_nothing() -> None:
     run = Run(units(3, estimate=DOLLAR), settings=Settings(max_cost_usd=1.0))
     assert run.at(0.0).started == [0]
     step = run.at(1.0, Finished(0, Outcome(Kind.TRANSIENT, message="refused", reached=False, sent=False)))
@@ -270,7 +270,7 @@ def test_no_text_has_more_tokens_than_bytes_so_no_cap_is_passed(tokens: float) -
     assert run.scheduler.budget.spent_usd <= 10.0 + 1e-9
 
 
-def test_what_this_run_has_seen_sets_less_aside() -> None:
+def test_inputs_of_this_run_lower_the_reservation() -> None:
     run = Run(texts(200), settings=Settings(max_cost_usd=10.0))
     run.at(0.0)
     step = run.at(1.0, *(ok(index, took(250.0)) for index in range(8)))
@@ -286,7 +286,7 @@ def test_another_text_of_the_run_with_twice_the_tokens_does_not_pass_the_cap() -
     assert run.scheduler.budget.spent_usd <= 50.0 + 1e-9
 
 
-def test_of_files_one_goes_ahead_and_what_it_took_is_set_aside() -> None:
+def test_one_file_goes_ahead_and_its_usage_is_reserved_for_the_next() -> None:
     """100 tokens are set aside for a file, and it has 5,000."""
     run = Run(texts(50, 100.0, open_input=True), settings=Settings(max_cost_usd=9.0))
     assert run.at(0.0).started == [0, 1, 2, 3, 4], "the cap bears five files of 1,600 tokens each"

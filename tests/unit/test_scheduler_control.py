@@ -176,7 +176,7 @@ def test_cancelling_a_unit_in_flight() -> None:
     assert last.started == [1]
 
 
-def test_a_unit_is_asked_to_be_stopped_once() -> None:
+def test_an_attempt_is_cancelled_once() -> None:
     run = Run(units(1))
     run.at(0.0)
     assert run.at(1.0, CancelUnit(0)).cancels == [0]
@@ -218,7 +218,7 @@ def test_cancelling_the_last_unit_completes_the_run() -> None:
     assert step.done == "complete"
 
 
-def test_an_attempt_that_somebody_stopped_unasked_goes_back() -> None:
+def test_an_attempt_that_was_cancelled_from_outside_is_requeued() -> None:
     run = Run(units(1))
     run.at(0.0)
     step = run.at(1.0, Cancelled(0))

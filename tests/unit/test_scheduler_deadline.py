@@ -47,7 +47,7 @@ def test_a_good_answer_that_beats_the_stop_counts() -> None:
     assert step.done == "deadline"
 
 
-def test_what_never_started_is_timed_out_by_index_wherever_it_was() -> None:
+def test_units_that_never_started_are_timed_out_by_index() -> None:
     work = [*units(400, "a"), *units(400, "b", first=400), *units(400, "a", first=800)]
     run = Run(work, lane_spec("a", ONE_BY_ONE), lane_spec("b", ONE_BY_ONE), settings=TEN)
     assert run.at(0.0).started == [0, 400]
@@ -59,7 +59,7 @@ def test_what_never_started_is_timed_out_by_index_wherever_it_was() -> None:
     assert {finish.code for finish in step.finishes} == {"deadline"}
 
 
-def test_serial_units_nobody_took_are_timed_out_too() -> None:
+def test_serial_units_that_were_never_fetched_are_timed_out_too() -> None:
     run = Run(units(2, first=3), serial=units(3), settings=TEN)
     run.at(0.0)
     step = run.at(10.0)

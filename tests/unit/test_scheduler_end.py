@@ -80,7 +80,7 @@ def test_nothing_to_wake_up_for_while_only_answers_are_awaited() -> None:
     assert run.at(0.0).wake_at is None
 
 
-def test_one_wake_up_is_asked_for_and_it_is_the_earliest() -> None:
+def test_the_earliest_wake_up_is_requested_and_no_other() -> None:
     run = Run(
         [*units(5, "a"), *units(5, "b", first=5)],
         lane_spec("a", LaneLimits(rpm=6.0, burst_s=0.0)),

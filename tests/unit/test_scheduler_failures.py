@@ -83,7 +83,7 @@ def test_a_throttle_spends_no_attempt(kind: Kind) -> None:
     assert run.at(600.0, ok(0)).ended == {0: "succeeded"}
 
 
-def test_throttled_too_often_it_fails_and_says_what_was_seen_and_what_to_do() -> None:
+def test_a_unit_that_is_throttled_too_often_fails_with_the_reason_and_what_to_do() -> None:
     run = Run(units(1), lane_spec(retry=RetryPolicy(max_throttles=2, jitter=0.0)))
     run.at(0.0)
     for second in (10.0, 20.0):
@@ -288,7 +288,7 @@ def test_out_of_credit_or_keys_the_lane_stops_with_one_notice_and_its_units_stay
     assert rest.done == "stopped"
 
 
-def test_what_is_in_flight_when_the_lane_stops_may_still_succeed() -> None:
+def test_attempts_in_flight_when_the_lane_stops_may_still_succeed() -> None:
     run = Run(units(3), lane_spec(limits=LaneLimits(max_concurrency=2)))
     run.at(0.0)
     run.at(1.0, failed(0, Kind.QUOTA))
@@ -321,7 +321,7 @@ def test_a_success_between_them_starts_the_count_of_invalid_ones_anew() -> None:
         assert run.at(1.0 + index, event).told == []
 
 
-def test_quick_invalid_answers_are_weighed_against_what_may_still_succeed() -> None:
+def test_quick_invalid_answers_are_weighed_against_unanswered_attempts() -> None:
     """Ten bad rows among 161 in flight come back first: the lane goes on, and the good ones succeed."""
     run = Run(units(500), lane_spec(limits=LaneLimits(max_concurrency=161)))
     run.at(0.0)
@@ -364,7 +364,7 @@ def test_a_lane_with_nothing_left_to_do_is_not_stopped_for_bad_rows() -> None:
     assert (step.told, step.done) == ([], "complete")
 
 
-def test_no_identical_invalid_answers_at_all_are_too_many_where_the_number_is_zero() -> None:
+def test_identical_invalid_answers_never_stop_a_lane_if_the_number_is_zero() -> None:
     run = Run(units(9), lane_spec(limits=ONE_BY_ONE), settings=Settings(max_identical_invalid=0))
     run.at(0.0)
     assert run.at(1.0, failed(0, Kind.INVALID, "bad")).told == []
@@ -462,7 +462,7 @@ def nobody(start: Start, now: float) -> tuple[float, Finished]:
     return 0.001, unreached(start.unit.index, "no connection to host:1 (connection refused)")
 
 
-def test_a_lane_where_nobody_ever_answered_is_stopped_within_a_minute_and_its_units_stay_pending() -> None:
+def test_a_lane_without_any_answer_is_stopped_within_a_minute_and_its_units_stay_pending() -> None:
     run = Run(units(100), lane_spec())
     steps = play(run, nobody)
     ended_at, last = steps[-1]
@@ -501,7 +501,7 @@ def test_an_answer_that_was_a_failure_is_an_answer_too() -> None:
     assert ended_at > PATIENCE_S
 
 
-def test_a_lane_that_nobody_answers_delays_no_other() -> None:
+def test_a_lane_without_answers_delays_no_other() -> None:
     def one_dead(start: Start, now: float) -> tuple[float, Finished]:
         return nobody(start, now) if start.unit.lane == "dead" else good(start, now)
 

@@ -103,7 +103,7 @@ def test_an_aborted_run_does_not_wait_for_its_fetches() -> None:
     assert hand.at(2.0, Units("a", units(1), more=False)).started == []
 
 
-def test_a_deadline_reports_what_was_on_its_way_too() -> None:
+def test_a_deadline_reports_units_that_were_being_fetched() -> None:
     hand, _ = past_serial(settings=Settings(deadline_at=5.0))
     assert hand.at(5.0).fetches == []
     step = hand.at(6.0, Units("a", units(2), more=True))

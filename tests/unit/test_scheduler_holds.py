@@ -48,7 +48,7 @@ def test_a_hint_of_a_minute_is_no_hold(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.OVERLOAD, Kind.TRANSIENT])
-def test_a_long_hint_is_a_hold_whatever_the_kind(kind: Kind) -> None:
+def test_a_long_hint_is_a_hold_for_every_kind(kind: Kind) -> None:
     run = Run(units(9), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
     step = run.at(1.0, failed(0, kind, retry_after_s=3600.0))
@@ -95,7 +95,7 @@ def test_a_hold_is_announced_again_only_where_it_ends_much_later(
     assert run.held(later, "again").at(1.0).told == (["held"] if news else [])
 
 
-def test_small_delays_of_a_hold_add_up_to_news() -> None:
+def test_small_extensions_of_a_hold_add_up_to_a_notice() -> None:
     run = Run(units(3))
     run.held(60.0, "first").at(0.0)
     told = [run.held(60.0 + 2 * at, "again").at(at).told for at in (1.0, 2.0, 3.0, 4.0)]
@@ -111,7 +111,7 @@ def test_the_next_hold_is_another_one() -> None:
     assert (view.holds, view.held_for) == (2, "two")
 
 
-def test_the_end_of_a_hold_is_told() -> None:
+def test_the_end_of_a_hold_is_announced() -> None:
     run = Run(units(9))
     run.held(5.0, "closed").at(0.0)
     assert run.at(5.0).told == ["released"]
@@ -124,7 +124,7 @@ def test_a_shorter_hold_opens_nothing() -> None:
     assert run.at(20.0).started == []
 
 
-def test_what_is_in_flight_goes_on_during_a_hold() -> None:
+def test_attempts_in_flight_go_on_during_a_hold() -> None:
     run = Run(units(2), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
     run.held(50.0, "closed").at(1.0)
@@ -194,7 +194,7 @@ def test_an_absurd_hold_on_record_is_not_taken_over() -> None:
     assert run.at(0.0).started == [0]
 
 
-def test_a_hold_within_what_one_waits_for_parks_nothing() -> None:
+def test_a_hold_within_max_hold_parks_nothing() -> None:
     run = Run(units(3), lane_spec(limits=ONE_BY_ONE), settings=Settings(max_hold_s=600.0))
     run.at(0.0)
     step = run.at(1.0, failed(0, Kind.HOLD, retry_after_s=500.0))
@@ -230,7 +230,7 @@ def test_a_hold_remembered_from_an_earlier_run_is_kept() -> None:
     assert run.at(60.0).started == [0]
 
 
-def test_a_hold_remembered_beyond_what_one_waits_for_parks_the_run() -> None:
+def test_a_recorded_hold_beyond_max_hold_parks_the_run() -> None:
     run = Run(units(1), settings=Settings(max_hold_s=60.0))
     import_lane(run.lane(), LaneRecord("a", 0.0, 36_000.0, "resets at four"), 0.0, 0.0)
     assert run.at(0.0).done == "parked"
@@ -243,7 +243,7 @@ def test_a_whole_run_goes_on_by_itself_after_a_hold() -> None:
     assert 3600.0 < steps[-1][0] < 3610.0
 
 
-def test_the_end_of_a_hold_is_told_once() -> None:
+def test_the_end_of_a_hold_is_announced_once() -> None:
     run = Run(units(9), lane_spec(limits=ONE_BY_ONE))
     run.held(5.0, "closed").at(0.0)
     assert run.at(5.0).told == ["released"]
@@ -283,7 +283,7 @@ def test_one_goes_ahead_and_the_rest_once_it_has_met_no_limit(news: Event) -> No
     assert len(started) == (3 if isinstance(news, RequestAccepted) else 4)
 
 
-def test_after_a_refusal_one_goes_ahead_again_whatever_comes_late() -> None:
+def test_after_a_refusal_one_goes_ahead_again_despite_late_answers() -> None:
     run = _ahead()
     run.at(0.0)
     assert run.at(1.0, ok(0)).started == [1, 2, 3, 4]

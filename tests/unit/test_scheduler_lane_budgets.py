@@ -28,7 +28,7 @@ def test_no_more_starts_than_the_lanes_money_may_pay_for() -> None:
     assert step.told == [], "what is in flight may turn out cheaper"
 
 
-def test_what_turns_out_cheaper_makes_room_for_more() -> None:
+def test_a_cheaper_attempt_makes_room_for_more() -> None:
     run = Run(units(10, estimate=DOLLAR), with_lane_budgets("a", LaneBudget("a", 3.0)))
     run.at(0.0)
     assert run.at(1.0, ok(0, spending(0.1))).started == []
@@ -85,7 +85,7 @@ def test_every_budget_of_a_lane_must_allow_a_start() -> None:
     ]
 
 
-def test_what_earlier_runs_took_counts() -> None:
+def test_the_spending_of_earlier_runs_counts() -> None:
     run = Run(units(9, estimate=DOLLAR), with_lane_budgets("a", LaneBudget("alpha", 4.0, 2.5)))
     assert run.at(0.0).started == [0]
 

@@ -145,7 +145,7 @@ def test_a_wider_window_lets_more_out_at_once() -> None:
     assert run.at(1.0, SetLimits("a", LaneLimits(max_concurrency=4))).started == [1, 2, 3]
 
 
-def test_a_narrower_window_lets_what_is_out_finish_first() -> None:
+def test_a_smaller_window_lets_attempts_in_flight_finish() -> None:
     run = Run(units(9), lane_spec(limits=LaneLimits(max_concurrency=4)))
     run.at(0.0)
     run.at(1.0, SetLimits("a", LaneLimits(max_concurrency=2)))
@@ -168,7 +168,7 @@ def test_a_unit_that_no_longer_fits_fails_with_the_new_numbers() -> None:
     assert "500" in end.message
 
 
-def test_a_limit_first_reported_is_told_and_obeyed() -> None:
+def test_a_newly_reported_limit_is_announced_and_obeyed() -> None:
     run = Run(units(99), lane_spec(limits=LaneLimits(burst_s=60.0)))
     since = run.at(0.0).started[1:]
     step = run.at(0.1, RequestAccepted(0, reported(60.0, 20.0)))
@@ -178,7 +178,7 @@ def test_a_limit_first_reported_is_told_and_obeyed() -> None:
     assert len(step.started) == 20 - len(since) - 1
 
 
-def test_a_limit_reported_again_is_not_told_again() -> None:
+def test_a_limit_is_announced_once() -> None:
     run = Run(units(99), lane_spec(limits=LaneLimits(burst_s=60.0)))
     run.at(0.0)
     run.at(0.1, RequestAccepted(0, reported(60.0, 10.0)))
@@ -193,7 +193,7 @@ def test_headers_of_an_answer_without_an_early_word_count_too() -> None:
     assert run.view(0.1).meters[0].limit == 60.0
 
 
-def test_a_good_answer_counts_whatever_its_headers_say() -> None:
+def test_a_good_answer_counts_with_any_headers() -> None:
     run = Run(units(1))
     run.at(0.0)
     hint = Hint((LimitReport(Dimension.REQUESTS, 60.0, 0.0, 9999.0),), retry_after_s=900.0)
@@ -221,7 +221,7 @@ def test_a_new_depth_takes_effect_while_running() -> None:
     assert run.view(1.0).meters[0].depth_s == 30.0
 
 
-def test_a_limit_first_reported_at_the_end_of_an_attempt_is_told() -> None:
+def test_a_limit_first_reported_at_the_end_of_an_attempt_is_announced() -> None:
     run = Run(units(99), lane_spec(limits=LaneLimits(burst_s=60.0)))
     run.at(0.0)
     assert run.at(0.1, ok(0, hint=reported(60.0, 10.0))).told == ["limit"]
@@ -254,7 +254,7 @@ def test_a_lane_opened_a_second_time_keeps_its_units() -> None:
     assert run.at(2.0, ok(0)).started == [1]
 
 
-def test_what_a_provider_reports_that_cannot_be_is_told_once_a_lane() -> None:
+def test_an_impossible_usage_is_announced_once_a_lane() -> None:
     lie = Outcome(disbelieved=Usage(5.0, 1e12))
     work = [*units(3), *units(2, "b", first=3)]
     run = Run(work, lane_spec(), lane_spec("b"))

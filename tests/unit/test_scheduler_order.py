@@ -16,7 +16,7 @@ BOTH = (lane_spec("a"), lane_spec("b"))
 # -- serial units -------------------------------------------------------------------------------------
 
 
-def test_serial_units_go_one_by_one_before_all_others_whatever_the_lane() -> None:
+def test_serial_units_run_one_by_one_before_all_others_in_every_lane() -> None:
     run = Run(units(3, "a", first=2), *BOTH, serial=[Unit(0, "b"), Unit(1, "a")])
     assert run.at(0.0).started == [0]
     assert run.at(1.0, ok(0)).started == [1]
@@ -40,7 +40,7 @@ def test_the_next_serial_unit_goes_after_one_that_failed() -> None:
     assert run.at(2.0, ok(1)).done == "complete"
 
 
-def test_a_serial_unit_that_can_never_fit_holds_nobody_up() -> None:
+def test_a_serial_unit_that_can_never_fit_blocks_no_other() -> None:
     large = Unit(0, "a", Estimate(input_tokens=500.0))
     run = Run([], lane_spec(limits=LaneLimits(tpm=100.0)), serial=[large, Unit(1, "a")])
     step = run.at(0.0)
@@ -48,7 +48,7 @@ def test_a_serial_unit_that_can_never_fit_holds_nobody_up() -> None:
     assert step.started == [1]
 
 
-def test_a_serial_unit_of_a_lane_that_stopped_holds_nobody_up() -> None:
+def test_a_serial_unit_of_a_stopped_lane_blocks_no_other() -> None:
     run = Run(units(2, "b", first=2), *BOTH, serial=[Unit(0, "a"), Unit(1, "b")])
     run.at(0.0)
     assert run.at(1.0, failed(0, Kind.QUOTA)).started == [1]
@@ -228,7 +228,7 @@ def test_a_long_conversation_whose_first_turn_fails_is_skipped() -> None:
     assert len(step.finishes) == 2000
 
 
-def test_a_serial_unit_whose_lane_is_parked_by_its_memory_holds_nobody_up() -> None:
+def test_a_serial_unit_whose_lane_is_parked_by_a_recorded_hold_blocks_no_other() -> None:
     run = Run(
         units(2, "b", first=1),
         lane_spec("a"),

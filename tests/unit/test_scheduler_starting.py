@@ -41,7 +41,7 @@ def order_of(run: Run) -> list[int]:
 # -- start_at -----------------------------------------------------------------------------------------
 
 
-def test_what_nothing_holds_back_starts_at_once_in_input_order() -> None:
+def test_without_limits_everything_starts_at_once_in_input_order() -> None:
     assert Run(units(50)).at(0.0).started == list(range(50))
 
 
@@ -68,7 +68,7 @@ def test_a_retry_after_beyond_the_meter_decides() -> None:
     assert run.at(0.5, failed(0, Kind.RATE, retry_after_s=7.0)).wake_at == 7.5
 
 
-def test_a_units_own_wait_delays_nobody_but_itself() -> None:
+def test_a_unit_that_waits_delays_no_other() -> None:
     run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
     assert run.at(1.0, failed(0, Kind.TRANSIENT)).started == [1]
@@ -133,7 +133,7 @@ def test_an_unknown_lane_that_hears_nothing_starts_ten_a_second_and_then_waits()
     assert len(starts) == 20
 
 
-def test_an_unknown_lane_grows_with_what_is_accepted() -> None:
+def test_an_unknown_lane_grows_with_accepted_requests() -> None:
     starts = [at for at, _ in started_at(play(Run(units(2000), lane_spec(limits=LaneLimits())), good))]
     in_second = [sum(second <= at < second + 1 for at in starts) for second in range(6)]
     assert in_second[0] <= 25
@@ -207,7 +207,7 @@ def test_the_longest_goes_first_where_the_lane_asks_for_it() -> None:
     assert order_of(Run(work, lane_spec(limits=ONE_BY_ONE))) == [0, 1, 2, 3, 4]
 
 
-def test_a_retried_unit_goes_before_what_came_after_it() -> None:
+def test_a_retried_unit_goes_before_later_units() -> None:
     run = Run(units(5), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
     run.at(1.0, failed(0, Kind.TRANSIENT))
@@ -224,7 +224,7 @@ def test_a_lane_keeps_only_a_small_stock_in_memory() -> None:
     assert sum(1 for _ in run.scheduler.in_memory()) <= BATCH + LOW
 
 
-def test_a_held_lanes_rows_at_the_front_starve_nobody() -> None:
+def test_rows_of_a_held_lane_at_the_front_delay_no_other_lane() -> None:
     run = Run([*units(5000, "a"), *units(3, "b", first=5000)], lane_spec("a"), lane_spec("b"))
     step = run.held(1e6, "closed for today").at(0.0)
     assert step.started == [5000, 5001, 5002]
@@ -252,7 +252,7 @@ TROUBLES: dict[str, tuple[Event, ...]] = {
 
 
 @pytest.mark.parametrize("trouble", list(TROUBLES))
-def test_whatever_befalls_a_lane_another_one_goes_on_as_if_alone(trouble: str) -> None:
+def test_trouble_in_a_lane_does_not_affect_another(trouble: str) -> None:
     other = lane_spec("b", LaneLimits(rpm=600.0, burst_s=2.0, max_concurrency=8))
     work_of_b = units(60, "b", first=1000)
     alone = started_at(play(Run(work_of_b, other), good), "b")

@@ -19,7 +19,7 @@ def unfit(unit: Unit, usage: Usage | None = None, *, again: bool = True) -> Answ
     )
 
 
-def test_it_is_asked_again_at_once_and_the_longer_unit_is_what_starts() -> None:
+def test_a_repair_starts_at_once_with_the_longer_unit() -> None:
     run = Run(units(1))
     run.at(0.0)
     step = run.at(1.0, unfit(Unit(0, "a")))

@@ -50,7 +50,7 @@ def test_a_job_that_fits_into_the_bucket_was_not_held_back() -> None:
     assert not top(run).binds
 
 
-def test_a_bucket_that_was_full_counts_as_much_as_what_flowed_in() -> None:
+def test_the_initial_content_of_a_bucket_counts_as_well_as_its_refill() -> None:
     """Ninety requests at sixty a minute: half a minute's work after a bucket that lasts for a minute."""
     run = Run(units(90), lane_spec(limits=LaneLimits(rpm=60, burst_s=60.0)))
     play(run, quick)
@@ -145,7 +145,7 @@ def test_a_pace_that_was_only_begun_is_no_limit_and_one_that_was_found_is() -> N
     assert share.used > 0.9
 
 
-def test_a_hold_is_told_and_is_no_time_that_the_limit_was_left_unused() -> None:
+def test_a_hold_is_reported_and_does_not_count_as_unused_time() -> None:
     run = Run(units(100), lane_spec(limits=LaneLimits(rpm=600, burst_s=SECOND)))
     play(run.held(1000.0), quick)
     view = run.view(2000.0)
@@ -153,7 +153,7 @@ def test_a_hold_is_told_and_is_no_time_that_the_limit_was_left_unused() -> None:
     assert view.shares[0].used > 0.9
 
 
-def test_a_hold_that_goes_on_is_told() -> None:
+def test_a_present_hold_is_reported() -> None:
     run = Run(units(3))
     run.held(1000.0, "asked").at(5.0)
     run.held(2000.0, "asked again").at(6.0)
@@ -189,7 +189,7 @@ def test_a_last_unit_that_waits_for_its_next_try_does_not_spoil_the_figure() -> 
     assert top(run).used > 0.9
 
 
-def test_a_minimum_gap_is_told_in_seconds() -> None:
+def test_a_minimum_gap_is_reported_in_seconds() -> None:
     spec = lane_spec(limits=LaneLimits(rpm=0, min_gap_s=0.5))
     run = Run(units(20), LaneSpec(spec.key, spec.limits))
     play(run, quick)

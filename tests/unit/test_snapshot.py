@@ -47,7 +47,7 @@ def shown(wait: Wait | None) -> tuple[str, float | None]:
 # -- counts -------------------------------------------------------------------------------------------
 
 
-def test_a_lane_counts_what_happened_to_its_units() -> None:
+def test_a_lane_counts_the_outcomes_of_its_units() -> None:
     run = Run(units(300), lane_spec(limits=LaneLimits(max_concurrency=4)))
     run.at(0.0)
     run.at(1.0, failed(2, Kind.CONCURRENCY, retry_after_s=9.0), ok(0), failed(1, Kind.INVALID))
@@ -131,7 +131,7 @@ def test_money_spent_is_shown_without_a_cap_too() -> None:
 # -- meters and window --------------------------------------------------------------------------------
 
 
-def test_a_meter_shows_its_limit_and_what_is_left() -> None:
+def test_a_meter_shows_its_limit_and_its_level() -> None:
     run = Run(units(9), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=30.0, max_concurrency=4)))
     run.at(0.0)
     meter = run.view(2.0).meters[0]
@@ -147,7 +147,7 @@ def test_a_reported_limit_is_marked_as_such() -> None:
     assert [(meter.limit, meter.reported) for meter in run.view(0.2).meters] == [(60.0, True)]
 
 
-def test_the_level_shown_is_what_the_provider_said_is_left() -> None:
+def test_the_level_shown_is_the_reported_one() -> None:
     run = Run(units(1), lane_spec(limits=LaneLimits()))
     run.at(0.0)
     run.at(0.0, ok(0, hint=Hint((LimitReport(Dimension.REQUESTS, 60.0, 10.0, 50.0),))))
@@ -159,7 +159,7 @@ def test_the_window_is_shown_unless_it_is_open() -> None:
     assert Run(units(1), lane_spec(limits=LaneLimits(rpm=60.0))).view(0.0).window is None
 
 
-def test_the_rate_is_what_was_started_lately_and_fades() -> None:
+def test_the_rate_counts_recent_starts_and_fades() -> None:
     run = Run(units(400), lane_spec(limits=LaneLimits(rpm=240.0, burst_s=0.0)))
     play(run, good, until=60.0)
     assert run.view(60.0).rate_per_s == pytest.approx(4.0, rel=0.1)
@@ -302,7 +302,7 @@ def test_a_backoff_is_named_with_its_reason_and_its_end() -> None:
     assert shown(run.view(1.5).wait) == ("backoff: overload", 2.0)
 
 
-def test_where_nobody_was_reached_even_a_backoff_tells_the_trouble() -> None:
+def test_a_backoff_of_an_unreachable_provider_names_the_error() -> None:
     run = Run(units(1))
     run.at(0.0)
     run.at(1.0, unreached(0, "no connection to host:1 (connection refused)"))
@@ -345,7 +345,7 @@ def test_a_serial_unit_whose_lane_was_reopened_waits_for_the_one_that_is_in_flig
     run.at(0.0)
     assert run.at(1.0, failed(0, Kind.AUTH, "no key")).started == [2]
     assert run.at(2.0, ReopenLane("a")).started == []
-    assert shown(run.view(2.0, "a").wait) == ("serial units first", None)
+    assert shown(run.view(2.0, "a").wait) == ("serial units run first", None)
 
 
 def test_a_lane_whose_units_wait_for_other_units_says_so() -> None:
@@ -380,7 +380,7 @@ def test_the_instant_that_is_shown_is_the_one_to_wake_up_at(
 # -- when it ends -------------------------------------------------------------------------------------
 
 
-def test_what_is_left_over_its_limit_is_the_time_it_takes() -> None:
+def test_the_time_left_is_the_remaining_work_over_its_limit() -> None:
     run = Run(units(130), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=0.0)))
     play(run, good, until=9.0)
     view = run.view(9.0)
@@ -419,7 +419,7 @@ def test_the_time_left_is_not_less_than_what_a_full_window_allows() -> None:
     assert eta_s > 50.0
 
 
-def test_nothing_is_said_where_nothing_is_known() -> None:
+def test_the_time_left_is_unknown_without_any_facts() -> None:
     run = Run([*units(9, "a"), *units(9, "b", first=9)], lane_spec("a"), lane_spec("b", LaneLimits(rpm=60.0)))
     assert run.view(0.0, "a").eta_s is None
     assert run.seen(0.0).eta_s is None
@@ -482,7 +482,7 @@ def test_what_units_are_expected_to_take_counts_before_any_was_sent() -> None:
     assert left_s(run, 0.0) == pytest.approx(60.0 + 99 * 5.0, abs=5.0)
 
 
-def test_what_is_in_the_bucket_takes_no_time() -> None:
+def test_the_content_of_the_bucket_takes_no_time() -> None:
     run = Run(units(100), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=60.0)))
     run.held(10.0, "closed").at(0.0)
     assert left_s(run, 0.0) == pytest.approx(10.0 + 40.0)
@@ -504,7 +504,7 @@ def test_a_pace_that_was_found_is_one_also_while_the_lane_climbs_back_to_it() ->
     assert left_s(run, 0.0) == pytest.approx(10.0 + 100 / 2.0, rel=0.05)
 
 
-def test_what_is_in_flight_last_takes_what_attempts_take() -> None:
+def test_the_last_attempts_in_flight_take_the_mean_duration() -> None:
     run = Run(units(2), lane_spec(limits=ONE_BY_ONE))
     play(run, slow, until=14.0)
     assert left_s(run, 14.0) == pytest.approx(6.0)

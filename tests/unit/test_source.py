@@ -56,7 +56,7 @@ def test_a_unit_added_later_is_handed_out() -> None:
     assert indices(source.take("a", 5)) == [0]
 
 
-def test_draining_gives_what_nobody_took_by_index_whatever_the_lane() -> None:
+def test_draining_gives_the_remaining_units_of_all_lanes_by_index() -> None:
     lanes = [Unit(1, "b"), Unit(2, "a"), Unit(4, "a", priority=9), Unit(5, "b")]
     source = ListSource(lanes, serial=[Unit(0, "a"), Unit(3, "b")])
     source.take("b", 1)

@@ -37,7 +37,7 @@ def test_every_other_move_is_an_error_that_names_it(status: Status, move: Move) 
 
 
 @pytest.mark.parametrize("status", list(Status))
-def test_on_resume_what_succeeded_stays_and_the_rest_is_pending(status: Status) -> None:
+def test_on_resume_succeeded_units_stay_and_the_others_are_pending(status: Status) -> None:
     assert after(status, Move.RESUME) is (status if status in GOOD else Status.PENDING)
 
 

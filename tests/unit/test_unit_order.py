@@ -55,12 +55,12 @@ def makespan(run: Run) -> float:
 TAIL = [unit(index, long=index >= 96) for index in range(100)]
 
 
-def test_what_is_expected_longest_starts_first() -> None:
+def test_the_longest_expected_unit_starts_first() -> None:
     run = recalled(Run(TAIL, lane("longest")))
     assert starts(run)[:6] == [96, 97, 98, 99, 0, 1]
 
 
-def test_input_order_stays_whatever_is_known() -> None:
+def test_input_order_ignores_known_lengths() -> None:
     assert starts(recalled(Run(TAIL, lane("input")))) == list(range(100))
 
 
@@ -76,7 +76,7 @@ def test_longest_first_goes_by_size_before_anything_is_known() -> None:
     assert starts(Run(work, lane("longest"))) == list(range(11, -1, -1))
 
 
-def test_a_short_job_is_ordered_from_its_first_unit_where_earlier_runs_told_how_long_units_take() -> None:
+def test_a_short_job_is_ordered_from_its_first_unit_if_earlier_runs_are_known() -> None:
     run = recalled(Run(TAIL, lane("auto", at_once=8)))
     assert run.at(0.0).started == [96, 97, 98, 99, 0, 1, 2, 3]
 

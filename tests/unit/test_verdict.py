@@ -39,7 +39,7 @@ def test_an_attempt_that_failed_is_tried_again_with_growing_waits(kind: Kind) ->
 @pytest.mark.parametrize(
     ("kind", "end"), [(Kind.OVERLOAD, Move.FAIL), (Kind.TRANSIENT, Move.FAIL), (Kind.TIMEOUT, Move.TIME_OUT)]
 )
-def test_the_last_attempt_ends_the_unit_with_what_was_said(kind: Kind, end: Move) -> None:
+def test_the_last_attempt_ends_the_unit_with_its_message(kind: Kind, end: Move) -> None:
     unit = entry(RetryPolicy(max_attempts=3))
     verdicts = [told(unit, kind, "no luck") for _ in range(3)]
     assert verdicts[-1] == Verdict(end, message="no luck")
@@ -65,7 +65,7 @@ def test_a_throttle_spends_no_attempt(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", THROTTLING)
-def test_one_throttle_too_many_says_what_was_seen_and_what_to_do(kind: Kind) -> None:
+def test_one_throttle_too_many_names_the_reason_and_what_to_do(kind: Kind) -> None:
     unit = entry(RetryPolicy(max_throttles=2))
     told(unit, kind)
     told(unit, kind)
@@ -77,7 +77,7 @@ def test_one_throttle_too_many_says_what_was_seen_and_what_to_do(kind: Kind) -> 
     assert GIVE_UP in verdict.message
 
 
-def test_exhaustion_says_how_often_for_how_long_and_what_was_seen_last() -> None:
+def test_exhaustion_names_the_count_the_duration_and_the_last_message() -> None:
     unit = entry(RetryPolicy(max_throttles=2))
     for now in (100.0, 130.0):
         told(unit, Kind.RATE, "Limit 500", now=now)
@@ -116,7 +116,7 @@ def test_a_stopped_lane_costs_its_unit_nothing(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.TOO_LARGE, Kind.INVALID])
-def test_a_unit_at_fault_fails_at_once_with_what_was_said(kind: Kind) -> None:
+def test_a_unit_at_fault_fails_at_once_with_the_message(kind: Kind) -> None:
     assert told(entry(), kind, "bad schema") == Verdict(Move.FAIL, message="bad schema")
 
 

@@ -38,7 +38,7 @@ def test_one_look_is_not_enough() -> None:
     assert watch.look([meter_with(20.0)], 3 * LOOK_S) == pytest.approx(10.0 / LOOK_S)
 
 
-def test_a_sum_that_is_taken_back_was_nobody() -> None:
+def test_a_difference_that_disappears_is_not_another_client() -> None:
     watch = OtherClients(0.0)
     shares = [
         watch.look([meter_with(foreign_s)], LOOK_S * look) for look, foreign_s in enumerate((0, 10, 0, 10), 1)
@@ -80,7 +80,7 @@ def test_a_second_client_is_noticed_once() -> None:
 
 
 @pytest.mark.parametrize("tokens_off", [0.0, 60.0, -40.0])
-def test_alone_on_the_key_nobody_is_noticed_however_wrong_the_estimates(tokens_off: float) -> None:
+def test_without_other_clients_none_is_reported_even_with_wrong_estimates(tokens_off: float) -> None:
     assert at_a_shared_key(1.0, tokens_off) == []
 
 

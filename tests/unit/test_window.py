@@ -248,7 +248,7 @@ def test_each_refusal_beyond_the_ceiling_doubles_the_patience() -> None:
     assert patience == [FIRST_PATIENCE, 2 * FIRST_PATIENCE, 4 * FIRST_PATIENCE]
 
 
-def test_a_ceiling_that_nobody_minds_any_more_rises() -> None:
+def test_a_ceiling_without_further_refusals_rises() -> None:
     window = at_ceiling()
     rounds_until_more(window)
     rounds_until_more(window)
