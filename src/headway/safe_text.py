@@ -15,22 +15,22 @@ _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
-_HALVES: Final = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
-def has_halves(text: str) -> bool:
+def has_lone_surrogate(text: str) -> bool:
     """Whether it has half of a surrogate pair, which no encoding can write."""
-    return not text.isascii() and _HALVES.search(text) is not None
+    return not text.isascii() and _LONE_SURROGATES.search(text) is not None
 
 
-def without_halves(text: str) -> str:
+def escape_lone_surrogates(text: str) -> str:
     """The text with halves of surrogate pairs written out, as `\\ud800`."""
-    return text if text.isascii() else _HALVES.sub(_written_out, text)
+    return text if text.isascii() else _LONE_SURROGATES.sub(_escape, text)
 
 
 def visible(text: str) -> str:
     """The text with everything that would control a terminal written out."""
-    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_written_out, text)
+    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_escape, text)
 
 
 def without_breaks(text: str) -> str:
@@ -43,7 +43,7 @@ def one_line(text: str) -> str:
     return without_breaks(text).replace("\t", "\\t")
 
 
-def _written_out(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     number = ord(found[0])
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 

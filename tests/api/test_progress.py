@@ -21,7 +21,7 @@ import headway
 from headway.api import wait_messages as waits_of
 from headway.api.progress_bar import lanes_held
 from headway.core.reasons import Wait, WaitCode
-from headway.display.bar import Frame, NotebookBar, line, waits
+from headway.display.bar import Frame, NotebookBar, figures, wait_lines
 from headway.testing import VirtualLoop
 
 HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"
@@ -214,7 +214,7 @@ def test_the_last_frame_names_the_lanes_that_were_held() -> None:
     run = Run(units(3))
     run.held(128.0, "You've hit your limit · resets 4pm").at(5.0)
     run.at(128.0)
-    told = waits(Frame(3, 3, 0, 0, 1, 130, holds=lanes_held(run.seen(130.0))))
+    told = wait_lines(Frame(3, 3, 0, 0, 1, 130, holds=lanes_held(run.seen(130.0))))
     assert told == ["a was held 2m 03s: You've hit your limit · resets 4pm"]
     assert lanes_held(Run(units(3)).seen(0.0)) == ()
 
@@ -270,8 +270,8 @@ FRAME = Frame(done=120, total=500, failed=2, in_flight=16, rate_per_s=41.66, ela
 
 
 def test_the_figures() -> None:
-    assert line(FRAME) == "120/500  2 failed  16 in flight  41.7/s  2.9 s"
-    assert line(Frame(7, None, 0, 0, 1, 70)) == "7  1.0/s  70 s"
+    assert figures(FRAME) == "120/500  2 failed  16 in flight  41.7/s  2.9 s"
+    assert figures(Frame(7, None, 0, 0, 1, 70)) == "7  1.0/s  70 s"
 
 
 def test_what_lanes_wait_for() -> None:
@@ -282,12 +282,12 @@ def test_what_lanes_wait_for() -> None:
         ("d", "y", 9.0),
     )
     frame = Frame(0, None, 0, 0, 0, 0, told)
-    assert waits(frame) == [
+    assert wait_lines(frame) == [
         "a waits 12 s: retry-after",
         "b waits: concurrency: 4 in flight",
         "… 2 more lanes wait",
     ]
-    assert waits(Frame(0, None, 0, 0, 0, 0, told[2:])) == ["c waits: x", "d waits 9.0 s: y"]
+    assert wait_lines(Frame(0, None, 0, 0, 0, 0, told[2:])) == ["c waits: x", "d waits 9.0 s: y"]
 
 
 def test_a_notebook_has_one_output_that_is_replaced() -> None:
@@ -309,6 +309,6 @@ def test_a_notebook_has_one_output_that_is_replaced() -> None:
     bar.show(Frame(500, 500, 0, 0, 1, 9, (("<b>", "y", None),)))
     bar.close()
     assert [what for what, _ in shown] == ["made", "updated"]
-    assert shown[0][1]["text/plain"] == line(FRAME)
+    assert shown[0][1]["text/plain"] == figures(FRAME)
     assert "<progress max='500' value='500'>" in shown[1][1]["text/html"]
     assert "&lt;b&gt;" in shown[1][1]["text/html"]

@@ -289,15 +289,15 @@ def test_open_files_against_requests_in_flight(stage: Stage, monkeypatch: pytest
 
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     config = load(None, stage.root, os.environ)
-    assert doctor_checks.in_flight(config) == 8
-    assert doctor_checks.files(config).state == "ok"
+    assert doctor_checks.most_in_flight(config) == 8
+    assert doctor_checks.open_files(config).state == "ok"
     stage.configure("max_concurrency = 2000")
-    many = doctor_checks.files(load(None, stage.root, os.environ))
+    many = doctor_checks.open_files(load(None, stage.root, os.environ))
     assert (many.state, many.next) == ("warning", "ulimit -n 4096")
     stage.configure("max_concurrency = 9000")
-    assert "concurrency" in doctor_checks.files(load(None, stage.root, os.environ)).next
+    assert "concurrency" in doctor_checks.open_files(load(None, stage.root, os.environ)).next
     stage.configure("rpm = 10", more="[run]\nconcurrency = 50")
-    assert doctor_checks.in_flight(load(None, stage.root, os.environ)) == 50
+    assert doctor_checks.most_in_flight(load(None, stage.root, os.environ)) == 50
 
 
 def test_an_old_sqlite_and_no_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:

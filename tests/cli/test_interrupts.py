@@ -67,7 +67,7 @@ def test_a_module_that_is_never_loaded_is_not_waited_for(
 
 def test_a_signal_that_waits_ends_with_the_command(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is sent after the old handlers are back: SIGTERM would end the whole process."""
-    monkeypatch.setattr(interrupts, "LOOK_S", 30.0)
+    monkeypatch.setattr(interrupts, "POLL_S", 30.0)
     module.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
     with interruptible():
         importlib.import_module("slow_to_load")

@@ -17,7 +17,7 @@ import msgspec
 
 from headway.executors.json_values import dump_model, is_non_finite, load_model, non_finite_as_text
 from headway.providers.scrubber import NO_SECRETS, Scrubber
-from headway.safe_text import has_halves, without_halves
+from headway.safe_text import escape_lone_surrogates, has_lone_surrogate
 
 #: How a wrapped value begins. One that begins so by itself is wrapped too.
 _MARK: Final = b'{"$bytes":'
@@ -145,7 +145,7 @@ def _each_bytes(plain: Any, change: Callable[[bytes], bytes]) -> Any:
 def _without_halves(plain: Any) -> Any:
     """With halves of surrogate pairs written out, in keys too."""
     if isinstance(plain, str):
-        return _written_text(plain) if has_halves(plain) else plain
+        return _written_text(plain) if has_lone_surrogate(plain) else plain
     if isinstance(plain, dict):
         return {_key(key): _without_halves(value) for key, value in plain.items()}
     if isinstance(plain, list | tuple | set | frozenset):
@@ -155,7 +155,7 @@ def _without_halves(plain: Any) -> Any:
 
 def _written_text(text: str) -> str:
     """Without halves of surrogate pairs, so that `_read_text` has the same again."""
-    return without_halves(text.replace("\\", r"\\"))
+    return escape_lone_surrogates(text.replace("\\", r"\\"))
 
 
 def _read_text(text: str) -> str:
@@ -163,7 +163,7 @@ def _read_text(text: str) -> str:
 
 
 def _key(key: Any) -> Any:
-    return without_halves(key) if isinstance(key, str) else key
+    return escape_lone_surrogates(key) if isinstance(key, str) else key
 
 
 def _same(seen: Any, value: Any) -> bool:
@@ -175,7 +175,11 @@ def _same(seen: Any, value: Any) -> bool:
 
 def _odd(plain: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Bytes, floats and texts that JSON has not, and where they are."""
-    if isinstance(plain, _BYTES) or is_non_finite(plain) or (isinstance(plain, str) and has_halves(plain)):
+    if (
+        isinstance(plain, _BYTES)
+        or is_non_finite(plain)
+        or (isinstance(plain, str) and has_lone_surrogate(plain))
+    ):
         yield path, plain
     elif isinstance(plain, dict):
         for key, value in plain.items():

@@ -129,10 +129,10 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         return _run(args)
     finally:
-        _let_go_of_output()
+        _discard_unwritable_output()
 
 
-def _let_go_of_output() -> None:
+def _discard_unwritable_output() -> None:
     """What cannot be written any more (the terminal is closed) goes nowhere: Python would exit with 120 because of it."""
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -162,7 +162,7 @@ def _run(args: Sequence[str] | None) -> int:
         error.show()
         return error.exit_code
     except click.ClickException as error:
-        return _fail(_one_line_of(error), error.exit_code)
+        return _fail(_click_message(error), error.exit_code)
     except click.Abort:
         return _fail("interrupted", INTERRUPTED)
     except OSError as error:
@@ -174,7 +174,7 @@ def _run(args: Sequence[str] | None) -> int:
     return result if isinstance(result, int) else 0  # a command returns its exit code, or nothing
 
 
-def _one_line_of(error: click.ClickException) -> str:
+def _click_message(error: click.ClickException) -> str:
     """Click's message with a pointer to the help of the command that was misused."""
     message = error.format_message().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None

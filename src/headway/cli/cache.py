@@ -37,17 +37,17 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
     """Show how many answers the cache has for each model, and what they saved over all jobs."""
     from headway.cli.shared import printing, workspace
     from headway.display.formatting import units
-    from headway.display.usage_text import saved_words
+    from headway.display.usage_text import savings_text
 
     settings = workspace.settings(config, db)
-    with workspace.existing_store(settings) as store:
-        shelves, saved = store.cache.entries_by_model(), store.cache.saved()
+    with workspace.open_read_only(settings) as store:
+        models, saved = store.cache.entries_by_model(), store.cache.saved()
     if as_json:
         printing.print_json(
             {
-                "entries": sum(shelf.entries for shelf in shelves),
-                "bytes": sum(shelf.bytes for shelf in shelves),
-                "models": shelves,
+                "entries": sum(entry.entries for entry in models),
+                "bytes": sum(entry.bytes for entry in models),
+                "models": models,
                 "hits": saved.units,
                 "saved": {
                     "input_tokens": saved.input_tokens,
@@ -57,14 +57,14 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
             }
         )
         return
-    if not shelves:
+    if not models:
         echo("the cache is empty — 'headway run FILE --cache' fills it")
-    for shelf in shelves:
-        age = f"{printing.when(shelf.oldest_utc)} to {printing.when(shelf.newest_utc)}"
-        echo(f"{shelf.provider}/{shelf.model}: {_answers(shelf.entries)}, {_size(shelf.bytes)}, {age}")
+    for entry in models:
+        age = f"{printing.time_text(entry.oldest_utc)} to {printing.time_text(entry.newest_utc)}"
+        echo(f"{entry.provider}/{entry.model}: {_answers(entry.entries)}, {_size(entry.bytes)}, {age}")
     if saved.units:
         were = "was" if saved.units == 1 else "were"
-        echo(f"{units(saved.units)} {were} answered without a call, saving {saved_words(saved)}")
+        echo(f"{units(saved.units)} {were} answered without a call, saving {savings_text(saved)}")
 
 
 @command.command(
@@ -84,12 +84,12 @@ def clear(
 
     before = None if older_than is None else time.time() - _seconds(older_than)
     settings = workspace.settings(config, db)
-    workspace.existing_store(settings).close()
+    workspace.open_read_only(settings).close()
     with open_store(settings) as store:
-        shelves = store.cache.entries_by_model(before, model)
-        if shelves and not yes:
-            _ask(shelves)
-        cleared = store.cache.clear(before, model) if shelves else 0
+        models = store.cache.entries_by_model(before, model)
+        if models and not yes:
+            _confirm(models)
+        cleared = store.cache.clear(before, model) if models else 0
     text = f"removed {_answers(cleared)}" if cleared else "no such answers in the cache"
     if as_json:
         printing.print_json({"cleared": cleared})
@@ -107,11 +107,11 @@ def _seconds(text: str) -> float:
         raise UsageError(f"--older-than: {error}") from None
 
 
-def _ask(shelves: list[CachedModel]) -> None:
+def _confirm(models: list[CachedModel]) -> None:
     """Whoever cannot be asked has to say so in the command."""
     from headway.errors import UsageError
 
-    what = f"remove {_answers(sum(shelf.entries for shelf in shelves))}"
+    what = f"remove {_answers(sum(entry.entries for entry in models))}"
     if not sys.stdin.isatty():
         raise UsageError(f"this would {what}", hint="confirm with -y")
     click.confirm(f"{what}?", abort=True, err=True)

@@ -43,7 +43,7 @@ def _request(what: str, name: str | None, config: Path | None, db: str | None, *
     from headway.wiring.store_access import open_store
 
     settings = workspace.settings(config, db)
-    workspace.existing_store(settings).close()
+    workspace.open_read_only(settings).close()
     with open_store(settings) as store:
         job = find_job(store, name)
         if not workspace.is_live(settings, job):

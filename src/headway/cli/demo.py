@@ -17,7 +17,7 @@ from headway.cli import verbose_option
 from headway.display.terminal import echo, heading
 from headway.errors import UsageError
 
-#: name → (requests a minute, tokens a minute, seconds of depth, whether it tells its limits, rows)
+#: name → (requests a minute, tokens a minute, seconds of depth, whether it reports its limits, rows)
 ACCOUNTS: Final = {
     "large": (6_000, 900_000, 3, True, 1_100),
     "small": (600, 60_000, 5, True, 190),
@@ -54,9 +54,9 @@ def command(keep: Path | None) -> int:
     """
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="headway-demo-") as folder:
-            return _show(Path(folder))
+            return _run_demo(Path(folder))
     _make_new(keep)
-    code = _show(keep)
+    code = _run_demo(keep)
     echo()
     echo(f"everything is in {keep}: try 'headway jobs', 'status', 'lanes' or 'show' there")
     return code
@@ -80,25 +80,25 @@ def _make_new(folder: Path) -> None:
         raise UsageError(f"--keep {folder} is not empty ({names[0]})", hint=_ELSEWHERE)
 
 
-def _show(folder: Path) -> int:
+def _run_demo(folder: Path) -> int:
     from headway.fake.process import fake_process
 
     _write_accounts(folder / "accounts.yaml")
     with fake_process("--config", str(folder / "accounts.yaml")) as fake:
         _write_config(folder / "headway.toml", fake.url)
         rows = _write_rows(folder / "questions.jsonl")
-        _say(f"a fake provider with three accounts, and {rows:,} requests for them:")
-        for name, (rpm, tpm, _, tells, count) in ACCOUNTS.items():
-            source = "reported in headers" if tells else "not reported"
+        _headline(f"a fake provider with three accounts, and {rows:,} requests for them:")
+        for name, (rpm, tpm, _, reports_limits, count) in ACCOUNTS.items():
+            source = "reported in headers" if reports_limits else "not reported"
             echo(
                 f"    {name:7} {rpm:>6,} requests and {tpm:>8,} tokens per minute, {source}: {count:>5,} requests"
             )
-        _say("headway run questions.jsonl")
+        _headline("headway run questions.jsonl")
         _run(folder, "run", "questions.jsonl", interrupt_after_s=INTERRUPT_S)
-        _say("interrupted; nothing is lost. headway resume")
+        _headline("interrupted; nothing is lost. headway resume")
         code = _run(folder, "resume")
         total = fake.stats()["total"]
-    _say("what the provider saw:")
+    _headline("what the provider saw:")
     refused = sum(total["refused"].values())
     echo(
         f"    {total['ok']:,} answered, {refused:,} refused, {total['repeats']:,} sent again after they had been answered"
@@ -106,7 +106,7 @@ def _show(folder: Path) -> int:
     return code
 
 
-def _say(text: str) -> None:
+def _headline(text: str) -> None:
     heading(f"» {text}")
 
 
@@ -131,8 +131,8 @@ def _run(folder: Path, *arguments: str, interrupt_after_s: float | None = None) 
 
 def _write_accounts(path: Path) -> None:
     lines = ["accounts:"]
-    for name, (rpm, tpm, depth_s, tells, _) in ACCOUNTS.items():
-        headers = "openai" if tells else "none"
+    for name, (rpm, tpm, depth_s, reports_limits, _) in ACCOUNTS.items():
+        headers = "openai" if reports_limits else "none"
         lines += [
             f"  {name}:",
             f"    key: demo-{name}",

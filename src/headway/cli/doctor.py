@@ -50,19 +50,19 @@ def _checks(config: Path | None, db: str | None, *, offline: bool, insecure_http
     from headway.cli.shared import workspace
     from headway.errors import HeadwayError
 
-    yield from doctor_checks.machine()
+    yield from doctor_checks.machine_checks()
     try:
         settings = workspace.settings(config, db, insecure_http=insecure_http)
     except HeadwayError as error:
         yield doctor_checks.problem("config", error)
         return
-    yield from doctor_checks.configured(settings)
-    yield from doctor_checks.keys(settings)
+    yield from doctor_checks.config_checks(settings)
+    yield from doctor_checks.key_checks(settings)
     if not offline:
-        yield from doctor_checks.parts(settings)
-        yield from doctor_checks.addresses(settings)
-    yield from doctor_checks.records(settings)
-    yield doctor_checks.files(settings)
+        yield from doctor_checks.part_checks(settings)
+        yield from doctor_checks.address_checks(settings)
+    yield from doctor_checks.store_checks(settings)
+    yield doctor_checks.open_files(settings)
 
 
 def _show(check: Check) -> None:

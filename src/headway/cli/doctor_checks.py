@@ -73,7 +73,7 @@ def problem(name: str, error: HeadwayError) -> Check:
 # -- this machine ----------------------------------------------------------------------------------------------------
 
 
-def machine() -> Iterator[Check]:
+def machine_checks() -> Iterator[Check]:
     """What is installed, and where we speak."""
     yield ok("python", f"{platform.python_version()} on {platform.system()}, headway {headway.__version__}")
     yield packages()
@@ -130,7 +130,7 @@ def _version(name: str) -> str:
 # -- the configuration -----------------------------------------------------------------------------------------------
 
 
-def configured(config: Config) -> Iterator[Check]:
+def config_checks(config: Config) -> Iterator[Check]:
     """The file, and whom it names."""
     if config.path is None:
         yield ok(
@@ -147,7 +147,7 @@ def configured(config: Config) -> Iterator[Check]:
         )
 
 
-def keys(config: Config) -> Iterator[Check]:
+def key_checks(config: Config) -> Iterator[Check]:
     """Whether each provider's key is there: names of variables only."""
     try:
         dotenv = dotenv_of(config)
@@ -176,7 +176,7 @@ def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
     return ok(name, place)
 
 
-def addresses(config: Config) -> Iterator[Check]:
+def address_checks(config: Config) -> Iterator[Check]:
     """Whether each provider's host answers."""
     servers = [provider for provider in config.providers.values() if kind_of(provider).is_server]
     answers = check_all({provider.base_url for provider in servers})
@@ -185,7 +185,7 @@ def addresses(config: Config) -> Iterator[Check]:
         yield Check(f"{provider.name} address", answer.state, answer.text, answer.next)
 
 
-def parts(config: Config) -> Iterator[Check]:
+def part_checks(config: Config) -> Iterator[Check]:
     """Whether what a provider needs on this machine is there, such as a function."""
     for provider in config.providers.values():
         builder = builder_of(provider)
@@ -201,7 +201,7 @@ def parts(config: Config) -> Iterator[Check]:
 # -- the records -----------------------------------------------------------------------------------------------------
 
 
-def records(config: Config) -> Iterator[Check]:
+def store_checks(config: Config) -> Iterator[Check]:
     """The database, its disk, and jobs that a dead process left."""
     if "://" in config.db:
         text = f"{config.shown_db}: only SQLite databases can be used so far"
@@ -214,27 +214,27 @@ def records(config: Config) -> Iterator[Check]:
         yield problem("database", error)
         return
     if os.path.lexists(path):
-        yield from _existing(config, path)
+        yield from _existing_database(config, path)
     else:
-        yield _coming(path)
+        yield _missing_database(path)
     yield from file_system(path)
-    yield disk(_nearest(path))
+    yield disk(_nearest_existing(path))
 
 
-def _coming(path: Path) -> Check:
-    above = _nearest(path)
+def _missing_database(path: Path) -> Check:
+    above = _nearest_existing(path)
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         text = f"{path} cannot be created: {above} is not a writable directory"
         return Check("database", "problem", text, "name another place with --db")
     return ok("database", f"none yet; the first run creates {path}")
 
 
-def _existing(config: Config, path: Path) -> Iterator[Check]:
+def _existing_database(config: Config, path: Path) -> Iterator[Check]:
     try:
         file = SqliteFile(path, read_only=True)
         with Store(file) as store:
-            yield _state_of(path, file)
-            yield from left(config, store)
+            yield _schema_check(path, file)
+            yield from dead_jobs(config, store)
     except HeadwayError as error:
         yield problem("database", error)
         return
@@ -246,7 +246,7 @@ def _existing(config: Config, path: Path) -> Iterator[Check]:
         yield Check("database mode", "warning", text, f"chmod 600 {path}")
 
 
-def _state_of(path: Path, file: SqliteFile) -> Check:
+def _schema_check(path: Path, file: SqliteFile) -> Check:
     """Whether the database may be written, and which schema it has."""
     try:
         schema, newest = file.probe()
@@ -262,7 +262,7 @@ def file_system(path: Path) -> Iterator[Check]:
         yield Check("file system", "warning", *found)
 
 
-def left(config: Config, store: Store) -> Iterator[Check]:
+def dead_jobs(config: Config, store: Store) -> Iterator[Check]:
     """Jobs that say running while nobody runs them."""
     live = [job for job in store.jobs() if job.state in LIVE]
     dead = [job.name for job in live if not workspace.is_live(config, job)]
@@ -288,7 +288,7 @@ def disk(place: Path) -> Check:
     return ok("disk", text)
 
 
-def _nearest(path: Path) -> Path:
+def _nearest_existing(path: Path) -> Path:
     """The nearest that exists: a path, or what is to hold it."""
     return next(place for place in (path, *path.absolute().parents) if place.exists())
 
@@ -300,14 +300,14 @@ def _size(path: Path) -> str:
 # -- how many at once ------------------------------------------------------------------------------------------------
 
 
-def files(config: Config) -> Check:
+def open_files(config: Config) -> Check:
     """Each request in flight is a file that is open."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return ok("open files", "no limit")
-    most = in_flight(config)
+    most = most_in_flight(config)
     needed = (most or USUAL_IN_FLIGHT) + OTHER_FILES
     text = f"limit {soft:,}, enough for {count(max(0, soft - OTHER_FILES), 'request')} in flight"
     if needed <= soft:
@@ -322,7 +322,7 @@ def files(config: Config) -> Check:
     return Check("open files", "warning", text + asked, step)
 
 
-def in_flight(config: Config) -> int:
+def most_in_flight(config: Config) -> int:
     """The most requests at once that the settings allow; 0 where they do not say."""
     most = 0
     for provider in config.providers.values():

@@ -34,9 +34,9 @@ def dry_run(
         kind_for(source.path).claim_output(flags.output, name, store=store, make=False)
         ahead = _ahead(config, store, source, flags, options)
     if as_json:
-        print_json({**plan.facts(ahead), "out": str(flags.output.path)})
+        print_json({**plan.plan_json(ahead), "out": str(flags.output.path)})
     elif not quiet:
-        plan.show(f"{plan.heading(source.name, ahead)} (dry run: nothing was sent)", ahead)
+        plan.print_plan(f"{plan.heading(source.name, ahead)} (dry run: nothing was sent)", ahead)
         echo(f"  results would go to {flags.output.path}")
     return 0
 
@@ -61,7 +61,7 @@ def confirmed(config: Config, source: JobSource, flags: RunFlags, options: Inges
         ahead = _ahead(config, store, source, flags, options)
     if not ahead.forecast.requests:
         return flags  # Nothing would be sent, so there is nothing to ask.
-    plan.show(plan.heading(source.name, ahead), ahead, err=True)
+    plan.print_plan(plan.heading(source.name, ahead), ahead, err=True)
     if not click.confirm("send these requests?", default=False, err=True):
         say("nothing was sent")
         return None

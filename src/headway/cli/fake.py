@@ -108,7 +108,7 @@ def command(
     said = {name: value for name, value in account.items() if value is not None}
     settings = config_from_flags(config, said, faults=faults, keys=keys, strict=strict, seed=seed)
     seconds = _duration(for_)
-    say = _Voice(as_json, quiet)
+    say = _Announcer(as_json, quiet)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings, port, port_file, seconds, say))
 
@@ -130,7 +130,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-class _Voice:
+class _Announcer:
     """What is said at the start and at the end, for people or for programs."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
@@ -158,7 +158,7 @@ class _Voice:
 
 
 async def _serve(
-    config: FakeConfig, port: int, port_file: Path | None, for_s: float | None, say: _Voice
+    config: FakeConfig, port: int, port_file: Path | None, for_s: float | None, say: _Announcer
 ) -> None:
     from headway.fake.server import FakeServer
 

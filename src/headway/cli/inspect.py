@@ -23,7 +23,7 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
     from headway.reports.jobs import job_report
 
     settings = workspace.settings(config, db)
-    with workspace.existing_store(settings) as store:
+    with workspace.open_read_only(settings) as store:
         listed = [(job, workspace.state_of(settings, job)) for job in store.jobs()]
         if as_json:
             printing.print_json([job_report(store, job, state) for job, state in listed])
@@ -32,7 +32,7 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
         echo("there are no jobs yet — 'headway run FILE' starts one")
         return
     rows = [
-        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", printing.when(job.started_utc), kind_of(job).input_name(job))
+        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", printing.time_text(job.started_utc), kind_of(job).input_name(job))
         for job, state in listed
     ]  # fmt: skip
     _table(("job", "state", "succeeded", "failed", "started", "input"), rows)
@@ -56,7 +56,7 @@ def status(job: str | None, config: Path | None, db: str | None, as_json: bool) 
     from headway.wiring.store_access import jobs_folder
 
     settings = workspace.settings(config, db)
-    with workspace.existing_store(settings) as store:
+    with workspace.open_read_only(settings) as store:
         chosen = find_job(store, job)
         report = status_report(store, chosen, jobs_folder(settings))
         if as_json:
@@ -98,7 +98,7 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
     from headway.reports.units import find_unit, unit_report
 
     settings = workspace.settings(config, db)
-    with workspace.existing_store(settings) as store:
+    with workspace.open_read_only(settings) as store:
         chosen = find_job(store, job)
         report = unit_report(store, chosen, find_unit(store, chosen, unit))
     text = kind_of(chosen).describe(chosen, report)
@@ -155,7 +155,7 @@ def export(
     if safe_cells:
         must_be_spreadsheet(out)
     settings = workspace.settings(config, db)
-    with workspace.existing_store(settings) as store:
+    with workspace.open_read_only(settings) as store:
         chosen = find_job(store, job)
         kind = kind_of(chosen)
         if out is None:

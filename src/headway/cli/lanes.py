@@ -52,15 +52,15 @@ def command(
     settings = workspace.settings(config, db)
     limits = limits_by_name(flags)
     if limits or reopen:
-        workspace.existing_store(settings).close()
-        requests = ask_jobs(settings, limits, reopen)
+        workspace.open_read_only(settings).close()
+        requests = send_requests(settings, limits, reopen)
         if as_json:
             printing.print_json(msgspec.to_builtins(requests))
         else:
             for request in requests:
                 echo(request)
         return
-    with workspace.existing_store(settings) as store:
+    with workspace.open_read_only(settings) as store:
         reports = lane_reports(store)
     if as_json:
         printing.print_json([_lane_json(report) for report in reports])
@@ -116,7 +116,7 @@ class ReopenedLane(msgspec.Struct, frozen=True):
         return f"{self.lane}: cleared the hold until {clock(self.held_until_utc)} ({short(self.reason)})"
 
 
-def ask_jobs(
+def send_requests(
     config: Config, limits: dict[str, dict[str, float]], reopen: Sequence[str]
 ) -> list[LaneRequest | ReopenedLane]:
     """Tell the jobs that run now of new limits and of lanes to try again, and clear recorded holds of other lanes."""
@@ -131,19 +131,19 @@ def ask_jobs(
                 "no job is running", hint="set limits for later runs in headway.toml: [providers.NAME.limits]"
             )
         in_use = _in_use(store, live)
-        programs = [job for job in store.jobs() if job.name in live and kind_of(job).command_refusal(job)]
+        python_jobs = [job for job in store.jobs() if job.name in live and kind_of(job).command_refusal(job)]
         unused = [lane for lane in store.lanes() if lane.name not in {name for _, name in in_use}]
-        _must_be_known(in_use, unused, limits, reopen)
+        _check_names(in_use, unused, limits, reopen)
         requests = _requests(in_use, limits, reopen)
         for request in requests:
             for what, args in (("limits", {"limits": request.limits}), ("reopen", {})):
                 if request.limits if what == "limits" else request.reopen:
                     store.add_command(live[request.job], what, {"lane": request.lane, **args}, time.time())
-        meant = [lane for lane in unused if any(_means(name, lane.name) for name in reopen)]
-        for job in programs:
-            if any(lane.key.startswith(f"{job.kind}:{job.name}:") for lane in meant):
+        chosen = [lane for lane in unused if any(_matches(name, lane.name) for name in reopen)]
+        for job in python_jobs:
+            if any(lane.key.startswith(f"{job.kind}:{job.name}:") for lane in chosen):
                 must_take_commands(job)
-        return [*requests, *(_reopen(store, lane) for lane in meant)]
+        return [*requests, *(_reopen(store, lane) for lane in chosen)]
 
 
 def _reopen(store: Store, lane: StoredLane) -> ReopenedLane:
@@ -158,7 +158,7 @@ def _reopen(store: Store, lane: StoredLane) -> ReopenedLane:
     return ReopenedLane(lane.name, record.held_until_utc, record.hold_reason)
 
 
-def _must_be_known(
+def _check_names(
     in_use: list[tuple[str, str]], unused: list[StoredLane], limits: Iterable[str], reopen: Sequence[str]
 ) -> None:
     """A limit is for a lane that a running job uses; any lane can be reopened."""
@@ -169,7 +169,7 @@ def _must_be_known(
         (reopen, recorded, "job has used"),
     ):
         for name in names:
-            if not any(_means(name, lane) for lane in lanes):
+            if not any(_matches(name, lane) for lane in lanes):
                 known = f"lanes: {', '.join(lanes)}" if lanes else "'headway lanes' lists the lanes"
                 raise UsageError(f"no {what} lane '{name}'", hint=known)
 
@@ -184,15 +184,15 @@ def _in_use(store: Store, live: Mapping[str, int]) -> list[tuple[str, str]]:
 def _requests(
     in_use: list[tuple[str, str]], limits: dict[str, dict[str, float]], reopen: Sequence[str]
 ) -> list[LaneRequest]:
-    """A lane is meant by its name, or by that of its provider."""
+    """A lane is chosen by its name, or by that of its provider."""
     requests = []
     for job, lane in in_use:
-        new = {limit: n for name, more in limits.items() if _means(name, lane) for limit, n in more.items()}
-        again = any(_means(name, lane) for name in reopen)
+        new = {limit: n for name, more in limits.items() if _matches(name, lane) for limit, n in more.items()}
+        again = any(_matches(name, lane) for name in reopen)
         if new or again:
             requests.append(LaneRequest(job, lane, new, again))
     return requests
 
 
-def _means(name: str, lane: str) -> bool:
+def _matches(name: str, lane: str) -> bool:
     return name in (lane, lane.partition("/")[0])

@@ -65,17 +65,17 @@ def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str 
     from headway.wiring.predictions import save_prediction
 
     settings = workspace.settings(config, db, concurrency=flags["concurrency"])
-    workspace.must_have_provider(settings)
-    what_if = limits_of(settings, flags)
+    workspace.require_provider(settings)
+    what_if = limit_changes(settings, flags)
     options = IngestOptions(flags["fresh"], flags["skip_bad_rows"], counter(quiet))
     with kind_for(file).open(file, sys.stdin.buffer if file == "-" else None, flags) as source:
         ahead = _ahead(settings, source, options, what_if, flags)
         if not what_if:
             save_prediction(settings, source.digest, ahead.prediction)
         if as_json:
-            printing.print_json({"file": source.name, **facts(ahead)})
+            printing.print_json({"file": source.name, **plan_json(ahead)})
         else:
-            show(heading(source.name, ahead), ahead)
+            print_plan(heading(source.name, ahead), ahead)
     return 0
 
 
@@ -100,7 +100,7 @@ def _ahead(
         )
 
 
-def limits_of(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, float]]:
+def limit_changes(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, float]]:
     """provider → limit → value, out of NAME=VALUE."""
 
     def check(flag: str, name: str) -> None:
@@ -120,7 +120,7 @@ def heading(name: str, ahead: JobForecast) -> str:
     return f"{name}: {count(ahead.survey.rows, 'row')}{left_out}"
 
 
-def show(first: str, ahead: JobForecast, *, err: bool = False) -> None:
+def print_plan(first: str, ahead: JobForecast, *, err: bool = False) -> None:
     """For people: a line, the table, what it rests on."""
     from rich.console import Console
 
@@ -142,20 +142,20 @@ def show(first: str, ahead: JobForecast, *, err: bool = False) -> None:
             console.print(f"- {one_line(note)}", markup=False, soft_wrap=not stream.isatty())
 
 
-def facts(ahead: JobForecast) -> dict[str, Any]:
+def plan_json(ahead: JobForecast) -> dict[str, Any]:
     """For programs."""
     import msgspec
 
     from headway.display.forecast_table import notes
 
-    told = msgspec.to_builtins(ahead.forecast)
-    lanes = {lane.pop("name"): lane for lane in told.pop("lanes")}
+    fields = msgspec.to_builtins(ahead.forecast)
+    lanes = {lane.pop("name"): lane for lane in fields.pop("lanes")}
     return {
         "rows": ahead.survey.rows,
         "bad_rows": ahead.survey.bad_rows,
         "job": None if ahead.job is None else ahead.job.name,
         "succeeded": 0 if ahead.job is None else ahead.job.good,
-        **told,
+        **fields,
         "lanes": lanes,
         "notes": notes(ahead.forecast),
     }

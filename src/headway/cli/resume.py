@@ -23,7 +23,7 @@ def resume(job: str | None, **options: Any) -> int:
     """Resume JOB (default: the latest). If a process is running the job, it is un-paused. Otherwise the job is started
     again here: units that succeeded stay, all others run.
     """
-    return _again(job, only_failed=False, **options)
+    return _resume(job, only_failed=False, **options)
 
 
 @click.command(
@@ -39,10 +39,10 @@ def retry(job: str | None, failed: bool, **options: Any) -> int:
 
     if not failed:
         raise UsageError("--failed is required", hint="run 'headway retry --failed'")
-    return _again(job, only_failed=True, **options)
+    return _resume(job, only_failed=True, **options)
 
 
-def _again(
+def _resume(
     name: str | None,
     *,
     only_failed: bool,
@@ -61,22 +61,22 @@ def _again(
     from headway.wiring.submission import reopened, with_cap_of
 
     settings = workspace.settings(config, db, **flags)
-    workspace.existing_store(settings).close()
+    workspace.open_read_only(settings).close()
     with open_store(settings) as store:
         job = find_job(store, name)
         if not only_failed and workspace.is_live(settings, job):
             must_take_commands(job)
             store.add_command(job.id, "resume", {}, time.time())
-            return printing.tell(
+            return printing.print_result(
                 f"asked job {job.name} to resume", {"job": job.name, "asked": "resume"}, as_json
             )
         kind = file_kind_of(job)
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
             report = job_report(store, job, workspace.state_of(settings, job))
-            return printing.tell(f"job {job.name} has no failed units", report, as_json)
+            return printing.print_result(f"job {job.name} has no failed units", report, as_json)
         if not quiet:
-            workspace.tell_config(settings)
-            workspace.tell_place(settings)
+            workspace.print_config_notes(settings)
+            workspace.warn_network_file_system(settings)
         settings = with_cap_of(settings, job, flags["max_cost"], printing.say_unless(quiet))
         target = out or Path(job.out or f"{job.name}.results.jsonl")
         run_flags = run_job.flags_of(kind, target, only_failed=only_failed, **flags)

@@ -58,10 +58,10 @@ def command(
     from headway.wiring.submission import submitted
 
     settings = workspace.settings(config, db, **flags)
-    workspace.must_have_provider(settings)
+    workspace.require_provider(settings)
     if not flags["quiet"]:
-        workspace.tell_config(settings)
-        workspace.tell_place(settings)
+        workspace.print_config_notes(settings)
+        workspace.warn_network_file_system(settings)
     kind = kind_for(file)
     target = out or kind.default_output(file, flags)
     run_flags = run_job.flags_of(kind, target, **flags)

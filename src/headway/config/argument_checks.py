@@ -6,7 +6,7 @@ from os import PathLike, fspath
 from typing import Final
 
 from headway.errors import UsageError
-from headway.safe_text import has_halves
+from headway.safe_text import has_lone_surrogate
 
 #: Characters of a value that a message shows.
 _LONGEST: Final = 60
@@ -61,7 +61,7 @@ def must_be_text(value: object, name: str, hint: str) -> None:
 
 def must_be_recordable(text: str, what: str) -> None:
     """Require a text that can be recorded: half of a surrogate pair cannot be encoded."""
-    if has_halves(text):
+    if has_lone_surrogate(text):
         raise UsageError(
             f"{what} {brief(text)} has half of a surrogate pair, and cannot be recorded",
             hint="remove it: it comes from a character cut in two, or from bytes that are not UTF-8",

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.display.formatting import duration, short
-from headway.display.usage_text import held
+from headway.display.usage_text import hold_text
 from headway.safe_text import one_line
 
 #: Lanes whose wait is shown.
@@ -87,7 +87,7 @@ class NotebookBar:
 
     def show(self, frame: Frame) -> None:
         """Draw."""
-        shown = {"text/plain": line(frame), "text/html": _html(frame)}
+        shown = {"text/plain": figures(frame), "text/html": _html(frame)}
         if self._handle is None:
             self._handle = self._display(shown, raw=True, display_id=True)
         else:
@@ -97,7 +97,7 @@ class NotebookBar:
         """The cell keeps it."""
 
 
-def line(frame: Frame) -> str:
+def figures(frame: Frame) -> str:
     """The figures: "120/500  2 failed  16 in flight  41.7/s  2.9 s"."""
     parts = [f"{frame.done:,}" if frame.total is None else f"{frame.done:,}/{frame.total:,}"]
     if frame.failed:
@@ -109,20 +109,22 @@ def line(frame: Frame) -> str:
     return "  ".join(parts)
 
 
-def waits(frame: Frame) -> list[str]:
+def wait_lines(frame: Frame) -> list[str]:
     """A line for each lane that waits, and at the end for each that was held."""
-    waiting = [f"{lane} waits{_still(left_s)}: {short(reason, 80)}" for lane, reason, left_s in frame.waits]
-    over = [f"{lane} was {held(held_s, holds, reason)}" for lane, held_s, holds, reason in frame.holds]
-    return [one_line(line) for line in (*_most(waiting, "wait"), *_most(over, "were held"))]
+    waiting = [
+        f"{lane} waits{_time_left(left_s)}: {short(reason, 80)}" for lane, reason, left_s in frame.waits
+    ]
+    over = [f"{lane} was {hold_text(held_s, holds, reason)}" for lane, held_s, holds, reason in frame.holds]
+    return [one_line(line) for line in (*_first_few(waiting, "wait"), *_first_few(over, "were held"))]
 
 
-def _most(lines: list[str], what: str) -> list[str]:
+def _first_few(lines: list[str], what: str) -> list[str]:
     if len(lines) <= MOST_WAITS:
         return lines
     return [*lines[: MOST_WAITS - 1], f"… {len(lines) - MOST_WAITS + 1} more lanes {what}"]
 
 
-def _still(left_s: float | None) -> str:
+def _time_left(left_s: float | None) -> str:
     return "" if left_s is None or left_s < 1.0 else f" {duration(left_s)}"
 
 
@@ -134,8 +136,8 @@ def picture(frame: Frame, width: int) -> RenderableType:
         row.add_column(width=max(8, min(40, width // 3)))
         cells.append(ProgressBar(total=max(1, frame.total), completed=frame.done))
     row.add_column(no_wrap=True, overflow="ellipsis")
-    row.add_row(*cells, Text(line(frame)))
-    below = [Text(text, style="dim", no_wrap=True, overflow="ellipsis") for text in waits(frame)]
+    row.add_row(*cells, Text(figures(frame)))
+    below = [Text(text, style="dim", no_wrap=True, overflow="ellipsis") for text in wait_lines(frame)]
     return Group(row, *below)
 
 
@@ -145,7 +147,7 @@ def _html(frame: Frame) -> str:
         if frame.total is None
         else f"<progress max='{max(1, frame.total)}' value='{frame.done}'></progress> "
     )
-    lines = [html.escape(text) for text in (line(frame), *waits(frame))]
+    lines = [html.escape(text) for text in (figures(frame), *wait_lines(frame))]
     return f"<div>{bar}{lines[0]}</div>" + "".join(
         f"<div style='opacity:.6'>{text}</div>" for text in lines[1:]
     )

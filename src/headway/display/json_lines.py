@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from headway.display.plain import again_usd
+from headway.display.plain import resend_cost_usd
 from headway.display.terminal import write_line
 from headway.engine.observer import View
 from headway.reports.run_progress import progress_of
@@ -37,7 +37,7 @@ class JsonDisplay:
             total=job.total,
             done=job.good,
             unknown=[one.custom_id for one in unknown],
-            unknown_most_usd=again_usd(unknown) if unknown else None,
+            unknown_most_usd=resend_cost_usd(unknown) if unknown else None,
             saved=saved_report(job),
         )
 

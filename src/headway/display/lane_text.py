@@ -11,7 +11,7 @@ from headway.core.lanes.rate_finder import LEARNED
 from headway.core.reasons import Wait, WaitCode
 from headway.core.snapshot import LaneView, MeterView
 from headway.display.formatting import clock, duration, short
-from headway.display.usage_text import cost_of, held_back
+from headway.display.usage_text import cost_text, held_back_text
 from headway.reason_text import disproved_text, wait_text
 from headway.reports.lanes import LaneReport
 
@@ -46,8 +46,8 @@ def _facts(
     window = "unlimited" if seen.window is None else f"{seen.window:,}"
     yield f"window {window}, {seen.in_flight:,} in flight, {seen.refused:,} of {seen.started:,} rate-limited"
     if seen.started:
-        yield f"latest run: {held_back(seen)}"
-    if cost := cost_of(report.spent):
+        yield f"latest run: {held_back_text(seen)}"
+    if cost := cost_text(report.spent):
         yield f"cost of all jobs: {cost}"
     if seen.others:
         yield f"other users of this key take about {seen.others:.0%} of its limit"

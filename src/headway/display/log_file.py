@@ -34,7 +34,7 @@ class LogFile:
     def __init__(self, path: Path, form: Format = "text") -> None:
         self._form = form
         #: Why lines are missing, where some are.
-        self.trouble = ""
+        self.write_error = ""
         self._shown_at = time.monotonic()
         try:
             # Whole lines go out as they come: a run that is killed has its log.
@@ -42,16 +42,16 @@ class LogFile:
         except OSError as error:
             raise _unwritable(path, error) from None
 
-    def _write(self, event: str, said: str, at_utc: float | None = None, /, **facts: Any) -> None:
+    def _write(self, event: str, text: str, at_utc: float | None = None, /, **facts: Any) -> None:
         at = iso(time.time() if at_utc is None else at_utc)
         if self._form == "json":
             line = msgspec.json.encode({"at": at, "event": event, **facts}).decode()
         else:
-            line = f"{at}  {short(said, LONGEST)}"
+            line = f"{at}  {short(text, LONGEST)}"
         try:
             self._file.write(visible(escaped(line) if self._form == "json" else line) + "\n")
         except OSError as error:
-            self.trouble = self.trouble or (error.strerror or str(error)).lower()
+            self.write_error = self.write_error or (error.strerror or str(error)).lower()
 
     def say(self, text: str) -> None:
         """A line of its own."""
@@ -104,7 +104,7 @@ class LogFile:
         try:
             self._file.close()
         except OSError as error:
-            self.trouble = self.trouble or (error.strerror or str(error)).lower()
+            self.write_error = self.write_error or (error.strerror or str(error)).lower()
 
 
 def _unwritable(path: Path, error: OSError) -> UsageError:

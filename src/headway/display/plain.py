@@ -9,7 +9,7 @@ from typing import Final, TextIO
 from headway.core.snapshot import LaneView
 from headway.display.formatting import clock, duration, money, short, units
 from headway.display.terminal import write_line
-from headway.display.usage_text import saved
+from headway.display.usage_text import saved_text
 from headway.engine.observer import View
 from headway.reason_text import wait_text
 from headway.stores.records import Job, JobEvent, UnknownOutcome
@@ -31,7 +31,7 @@ class PlainDisplay:
         self._stream = stream
         self._interval_s = interval_s
         self._shown_at = time.monotonic()
-        self._said = ""
+        self._last_line = ""
 
     def say(self, text: str) -> None:
         """One line."""
@@ -53,20 +53,20 @@ class PlainDisplay:
     def moved(self, view: View) -> None:
         now = time.monotonic()
         line = progress_line(view)
-        if now - self._shown_at >= self._interval_s and line != self._said:
-            self._shown_at, self._said = now, line
+        if now - self._shown_at >= self._interval_s and line != self._last_line:
+            self._shown_at, self._last_line = now, line
             self.say(line)
 
 
-def again_usd(unknown: list[UnknownOutcome]) -> float | None:
+def resend_cost_usd(unknown: list[UnknownOutcome]) -> float | None:
     """The most that units may cost again; None where a price is not known."""
     costs = [one.most_usd for one in unknown if one.most_usd is not None]
     return sum(costs) if len(costs) == len(unknown) else None
 
 
-def _at_stake(unknown: list[UnknownOutcome]) -> str:
+def _resend_cost_text(unknown: list[UnknownOutcome]) -> str:
     """The most that units may cost again."""
-    usd = again_usd(unknown)
+    usd = resend_cost_usd(unknown)
     if usd is not None and all(one.max_tokens for one in unknown):
         return f"at most {money(usd)} more"
     if usd is not None:  # Only the model's own limit ends an answer.
@@ -82,12 +82,12 @@ def began_lines(job: Job, unknown: list[UnknownOutcome]) -> list[str]:
     """What there is to do, and what nobody knows the outcome of."""
     text = f"job {job.name}: {units(job.total)}"
     if job.good:
-        text += f", {saved(job)}, {job.total - job.good:,} to go"
+        text += f", {saved_text(job)}, {job.total - job.good:,} to go"
     if not unknown:
         return [text]
     names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
     lost = f"{units(len(unknown))} may have been sent before the last process ended; the outcome is unknown: {names}"
-    return [text, f"{lost}; sending them again may cost {_at_stake(unknown)}"]
+    return [text, f"{lost}; sending them again may cost {_resend_cost_text(unknown)}"]
 
 
 def noted_line(event: JobEvent, at: Clock = clock) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from headway.display.formatting import duration
 from headway.display.status_text import failure_lines
 from headway.display.stop_advice import shown_path
-from headway.display.usage_text import budget_line, cached_lines, compared_lines, lane_lines, spent
+from headway.display.usage_text import budget_line, cached_lines, lane_lines, prediction_lines, use_text
 from headway.engine.run_result import RunResult
 from headway.reports.jobs import JobReport
 from headway.reports.usage import UseReport
@@ -51,11 +51,11 @@ def summary_lines(summary: RunSummary) -> list[str]:
     budget = budget_line(ending.view) if run_budget else ""
     below = [
         *summary.stops,
-        spent(job.use),
+        use_text(job.use),
         *([budget] if budget else []),
         *lane_lines(ending.view, summary.uses),
         *cached_lines(summary.cached),
-        *compared_lines(job.prediction),
+        *prediction_lines(job.prediction),
         *failure_lines(job, summary.examples),
         f"results: {shown_path(summary.out)}",
         *([summary.next_step] if summary.next_step else []),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from headway.core.reasons import StopReason, Wait, WaitCode
 from headway.display.formatting import clock, count, duration, short, units
 from headway.display.stop_advice import stop_reason_text
-from headway.display.usage_text import cached_lines, compared_lines, cost_of, held, spent
+from headway.display.usage_text import cached_lines, cost_text, hold_text, prediction_lines, use_text
 from headway.reason_text import stop_text, wait_text
 from headway.reports.jobs import JobReport
 from headway.reports.status import StatusReport
@@ -21,13 +21,13 @@ def use_line(job: JobReport, *, sends_requests: bool) -> str:
     """What a job took. Calls of functions have no statuses, and often no tokens."""
     attempts = count(job.attempts, "attempt")
     if sends_requests:
-        return f"{attempts}, {spent(job.use)}"
+        return f"{attempts}, {use_text(job.use)}"
     parts = [attempts]
     if job.input_tokens or job.output_tokens:
         parts.append(f"{job.input_tokens:,} tokens in, {job.output_tokens:,} out")
     if job.refused:
         parts.append(f"{job.refused:,} rate-limited")
-    if cost := cost_of(job.use):
+    if cost := cost_text(job.use):
         parts.append(cost)
     return ", ".join(parts)
 
@@ -37,14 +37,14 @@ def status_lines(report: StatusReport, origin: Sequence[str], next_step: str) ->
     job = report.job
     below = [
         *origin,
-        *compared_lines(job.prediction),
+        *prediction_lines(job.prediction),
         *_pace_lines(report),
         *cached_lines(report.cached),
         *failure_lines(job, report.examples),
         *_unknown_lines(report.unknown),
         *(f"{name} stopped: {reason}" for name, reason in sorted(stop_texts(report).items())),
         *(
-            f"{name} was {held(hold.held_s, hold.holds, hold.reason)}"
+            f"{name} was {hold_text(hold.held_s, hold.holds, hold.reason)}"
             for name, hold in sorted(job.holds.items())
         ),
         *_lane_lines(report),
@@ -93,7 +93,7 @@ def _unknown_lines(unknown: Sequence[str]) -> list[str]:
 def _lane_lines(report: StatusReport) -> Iterator[str]:
     for name, counts in sorted(report.per_lane.items()):
         parts = ", ".join(f"{n:,} {status}" for status, n in counts.items())
-        if name in report.job.lanes and (cost := cost_of(report.job.lanes[name])):
+        if name in report.job.lanes and (cost := cost_text(report.job.lanes[name])):
             parts += f"; {cost}"
         lane = None if report.progress is None else report.progress.lanes.get(name)
         yield f"{name}: {parts}{_wait(None if lane is None else lane.waits_for)}"

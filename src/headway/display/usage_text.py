@@ -24,7 +24,7 @@ SHARED: Final = 0.99
 FULL: Final = 0.9
 
 
-def saved(job: Job) -> str:
+def saved_text(job: Job) -> str:
     """What is not sent again, before the first request of a run."""
     text = f"{job.good:,} already done"
     spared = [money(job.saved_usd)] if job.saved_usd else []
@@ -37,16 +37,16 @@ def cached_lines(saved: CallsSaved) -> list[str]:
     """What was answered from the cache, and what that saved."""
     if not saved.units:
         return []
-    return [f"{saved.units:,} answered without a call, saving {saved_words(saved)}"]
+    return [f"{saved.units:,} answered without a call, saving {savings_text(saved)}"]
 
 
-def saved_words(saved: CallsSaved) -> str:
+def savings_text(saved: CallsSaved) -> str:
     """Tokens, and money as far as prices are known."""
     cost = f", {money(saved.cost_usd)}" if saved.cost_usd else ""
     return f"{count(saved.input_tokens, 'token')} in, {saved.output_tokens:,} out{cost}"
 
 
-def compared_lines(comparison: Comparison | None) -> list[str]:
+def prediction_lines(comparison: Comparison | None) -> list[str]:
     """What was predicted for a job and what it came to."""
     if comparison is None:
         return []
@@ -58,17 +58,17 @@ def compared_lines(comparison: Comparison | None) -> list[str]:
     return [f"predicted {expected}; {'took' if comparison.over else 'so far'} {came_to}"]
 
 
-def spent(use: UseReport) -> str:
+def use_text(use: UseReport) -> str:
     """Tokens, refusals and money, with what of it was paid for nothing, and what is not known."""
     parts = [
         f"{count(use.input_tokens, 'token')} in",
         f"{use.output_tokens:,} out",
         f"{use.refused:,} rate-limited (429)",
     ]
-    return ", ".join(parts + ([cost] if (cost := cost_of(use)) else []))
+    return ", ".join(parts + ([cost] if (cost := cost_text(use)) else []))
 
 
-def cost_of(use: UseReport) -> str:
+def cost_text(use: UseReport) -> str:
     """The money alone; "" where there is nothing to say about it."""
     if not use.costs:
         return ""
@@ -91,17 +91,17 @@ def lane_lines(view: View, uses: Mapping[str, UseReport]) -> list[str]:
         parts = [f"{lane.succeeded:,} succeeded"]
         if len(worked) > 1 and use is not None and use.costs:
             parts.append(money(use.cost_usd or 0.0))
-        lines.append(f"{view.names[lane.key]}: {', '.join(parts)}; {held_back(lane)}")
+        lines.append(f"{view.names[lane.key]}: {', '.join(parts)}; {held_back_text(lane)}")
     if len(worked) > MOST_LANES:
         lines.append(f"… and {len(worked) - MOST_LANES} more: 'headway status' has them all")
     return lines
 
 
-def held_back(lane: LaneView) -> str:
+def held_back_text(lane: LaneView) -> str:
     """Which limit the lane ran against over a run, and how much of it was used."""
     top, cap, hold = lane.shares[0] if lane.shares else None, lane.cap, _hold(lane)
     if (reserve := lane.reserve) is not None and reserve.binds:
-        return f"limited by the budget reserved for {reserve.in_flight:,} in flight: {aside(reserve)}"
+        return f"limited by the budget reserved for {reserve.in_flight:,} in flight: {reserve_text(reserve)}"
     if hold and not lane.started:
         return hold
     if not (lane.succeeded or lane.failed or lane.refused):
@@ -125,19 +125,19 @@ def held_back(lane: LaneView) -> str:
 def _hold(lane: LaneView) -> str:
     """How long the lane was held over a run, and why; "" where it was not."""
     if lane.holds:
-        return held(lane.held_s, lane.holds, lane.held_for)
+        return hold_text(lane.held_s, lane.holds, lane.held_for)
     if lane.held_for:
         return "held for longer than --max-hold"
     return ""
 
 
-def held(held_s: float, holds: int, reason: str) -> str:
+def hold_text(held_s: float, holds: int, reason: str) -> str:
     """Holds in words: "held 2m 03s: You've hit your limit"."""
     times = f" in {holds:,} holds" if holds > 1 else ""
     return f"held {duration(held_s)}{times}: {short(reason)}"
 
 
-def aside(reserve: Reserve) -> str:
+def reserve_text(reserve: Reserve) -> str:
     """What is set aside for a request, and what would make it less."""
     text = f"up to {money(reserve.usd)} per request, for {reserve.output_tokens:,.0f} output tokens"
     if reserve.limited:
@@ -157,7 +157,7 @@ def budget_line(view: View) -> str:
         over = snapshot.spent_usd - snapshot.max_cost_usd
         passed = f"exceeded by {money(over)}" if over > ROUNDING else "reached"
         return f"the cap of {money(snapshot.max_cost_usd)} was {passed}: the cost of a call is known only when it ends"
-    return f"{money(left)} of {money(snapshot.max_cost_usd)} is left, and the next request may cost more: {aside(least)}"
+    return f"{money(left)} of {money(snapshot.max_cost_usd)} is left, and the next request may cost more: {reserve_text(least)}"
 
 
 def _unmeasured(lane: LaneView, top: LimitUsage | None) -> bool:

@@ -17,7 +17,7 @@ from headway.executors.json_values import non_finite_as_text
 from headway.executors.work_result import WorkResult
 from headway.providers.error_messages import may_have_secrets, without_secrets
 from headway.providers.scrubber import NO_SECRETS, Scrubber
-from headway.safe_text import without_halves
+from headway.safe_text import escape_lone_surrogates
 
 #: Bytes kept from the end of each stream.
 STREAM: Final = 4_096
@@ -138,7 +138,7 @@ def text_of(value: Any) -> str:
 
 def _whole_characters(text: str, name: str = "") -> str:
     """Without halves of surrogate pairs, which cannot be written."""
-    return without_halves(text)
+    return escape_lone_surrogates(text)
 
 
 def _without_secrets(text: str, name: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.providers.error_messages import describe_exception
-from headway.safe_text import without_halves
+from headway.safe_text import escape_lone_surrogates
 
 #: Types that the encoder knows, except as keys of a dictionary.
 _NO_KEYS: Final = (tuple, list, dict, set, frozenset)
@@ -54,7 +54,7 @@ def non_finite_as_text(plain: Any) -> Any:
 
 def _whole_texts(plain: Any) -> Any:
     if isinstance(plain, str):
-        return without_halves(plain)
+        return escape_lone_surrogates(plain)
     if isinstance(plain, dict):
         return {_whole_texts(key): _whole_texts(value) for key, value in plain.items()}
     if isinstance(plain, list | tuple | set | frozenset):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: cores; a user's may never.
 PATIENCE_S = 5.0
 #: How often it looks whether the module is loaded.
-LOOK_S = 0.01
+POLL_S = 0.01
 
 
 @contextmanager
@@ -33,14 +33,14 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ears = _StopHandler()
-    before = {number: signal.signal(number, ears.heard) for number in stop_signals()}
+    handler = _StopHandler()
+    previous = {number: signal.signal(number, handler.handle) for number in stop_signals()}
     try:
         yield
     finally:
-        ears.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        handler.close()
+        for number, old in previous.items():
+            signal.signal(number, old)
 
 
 class _StopHandler:
@@ -50,13 +50,13 @@ class _StopHandler:
         self._since: float | None = None
         self._timer: threading.Timer | None = None
 
-    def heard(self, number: int, frame: FrameType | None) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self._since is None:
             self._since = now
         if now - self._since < PATIENCE_S and _is_loading(frame):
             self.close()
-            self._timer = threading.Timer(LOOK_S, _send_again, (number,))
+            self._timer = threading.Timer(POLL_S, _send_again, (number,))
             self._timer.daemon = True
             self._timer.start()
             return

@@ -21,7 +21,7 @@ def say_unless(quiet: bool) -> Callable[[str], None]:
     return (lambda text: None) if quiet else say
 
 
-def tell(text: str, report: object, as_json: bool) -> int:
+def print_result(text: str, report: object, as_json: bool) -> int:
     """The whole result of a command that had nothing to run, for people or for programs; its exit code."""
     if as_json:
         echo_json(report)
@@ -44,6 +44,6 @@ def flat(*reports: msgspec.Struct | dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def when(utc: float | None) -> str:
+def time_text(utc: float | None) -> str:
     """A stored instant for people."""
     return "–" if utc is None else clock(utc)

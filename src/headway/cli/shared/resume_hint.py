@@ -34,30 +34,30 @@ def next_step(config: Config, store: Store, job: Job, state: str) -> str:
 def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
     """Flags for what a plain command would not know."""
     flags = []
-    usual = _usual(None)
-    if config.path is not None and (usual is None or usual.path != config.path):
+    default = _default_config(None)
+    if config.path is not None and (default is None or default.path != config.path):
         flags += ["--config", shown_path(config.path)]
-        usual = _usual(config.path)
-    if usual is None or usual.db != config.db or (config.db_is_named and _is_refused(usual)):
+        default = _default_config(config.path)
+    if default is None or default.db != config.db or (config.db_is_named and _is_refused(default)):
         flags += ["--db", config.db if "://" in config.db else shown_path(Path(config.db))]
-    if _more_insecure(config, usual):
+    if _needs_insecure_http(config, default):
         flags.append("--insecure-http")
     cap = float(job.settings.get("run", {}).get("max_cost_usd", 0.0))
     if cap and state == "budget" and not spent_budgets(job):
-        flags += ["--max-cost", f"{_higher(config, store, job, cap):g}"]
-    elif cap and (usual is None or usual.run.max_cost_usd != cap):
+        flags += ["--max-cost", f"{_suggested_cap(config, store, job, cap):g}"]
+    elif cap and (default is None or default.run.max_cost_usd != cap):
         flags += ["--max-cost", f"{cap:g}"]
     return flags
 
 
-def _is_refused(usual: Config) -> bool:
+def _is_refused(default: Config) -> bool:
     """Whether the database is used only where it is named."""
-    return not usual.db_is_named and foreign_store_part(usual) is not None
+    return not default.db_is_named and foreign_store_part(default) is not None
 
 
-def _more_insecure(config: Config, usual: Config | None) -> bool:
+def _needs_insecure_http(config: Config, default: Config | None) -> bool:
     """Whether a provider may use plain http that could not without a flag."""
-    known = {} if usual is None else usual.providers
+    known = {} if default is None else default.providers
     return any(
         provider.insecure_http and is_plain_http(provider.base_url)
         for name, provider in config.providers.items()
@@ -65,7 +65,7 @@ def _more_insecure(config: Config, usual: Config | None) -> bool:
     )
 
 
-def _higher(config: Config, store: Store, job: Job, cap: float) -> float:
+def _suggested_cap(config: Config, store: Store, job: Job, cap: float) -> float:
     """A cap that is likely enough: two digits, rounded up."""
     from headway.wiring.remaining_cost import sufficient_cap_usd  # Loaded only where a run is out of money.
 
@@ -74,7 +74,7 @@ def _higher(config: Config, store: Store, job: Job, cap: float) -> float:
     return float(f"{math.ceil(wanted / step - 1e-9) * step:.6g}")
 
 
-def _usual(path: Path | None) -> Config | None:
+def _default_config(path: Path | None) -> Config | None:
     """The settings of a command without flags."""
     try:
         return load(path, Path.cwd(), os.environ)

@@ -19,7 +19,7 @@ from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
 from headway.display.run_text import RunSummary, summary_lines
 from headway.display.stop_advice import shown_path, stop_lines
-from headway.display.usage_text import saved
+from headway.display.usage_text import saved_text
 from headway.engine.observer import Display
 from headway.engine.run_result import RunResult
 from headway.errors import UsageError
@@ -94,7 +94,7 @@ def run_ready(ready: ReadyJob, *, progress: str, quiet: bool, as_json: bool) -> 
         say(
             f"job {job.name} is already complete: nothing was sent, the results were written again from the store"
         )
-        say(f"  {saved(job)}")
+        say(f"  {saved_text(job)}")
         say(f"  results: {shown_path(flags.output.path)}")
     return EXIT_CODES["complete"]
 
@@ -138,8 +138,8 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
         raise
     finally:
         log.close()
-        if log.trouble:
-            say(f"{path}: some lines could not be written: {log.trouble}")
+        if log.write_error:
+            say(f"{path}: some lines could not be written: {log.write_error}")
 
 
 def _summary(config: Config, store: Store, job: Job, ending: RunResult, out: Path) -> list[str]:

@@ -45,14 +45,14 @@ def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
     return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
 
 
-def tell_config(config: Config) -> None:
+def print_config_notes(config: Config) -> None:
     """Say where settings and keys come from, in at most two lines."""
-    _tell_place(config)
+    _print_config_source(config)
     if dotenv_of(config) and (warning := exposed(config.root / ".env")):
         say(f"warning: {' — '.join(warning)}")
 
 
-def _tell_place(config: Config) -> None:
+def _print_config_source(config: Config) -> None:
     """Name a config from outside the working directory, and the hosts that get a key because of it."""
     if config.path is None or config.path.absolute().parent == Path.cwd():
         return
@@ -64,13 +64,13 @@ def _tell_place(config: Config) -> None:
     )
 
 
-def tell_place(config: Config) -> None:
+def warn_network_file_system(config: Config) -> None:
     """Warn of a database on a network file system."""
     if "://" not in config.db and (warning := network_warning(Path(config.db))) is not None:
         say(f"warning: {'; '.join(warning)}")
 
 
-def must_have_provider(config: Config) -> None:
+def require_provider(config: Config) -> None:
     """An error before any row is read, not one for each row."""
     if not config.providers:
         raise UsageError(
@@ -79,7 +79,7 @@ def must_have_provider(config: Config) -> None:
         )
 
 
-def existing_store(config: Config) -> Store:
+def open_read_only(config: Config) -> Store:
     """The records, for a command that changes nothing."""
     return open_store_read_only(config)
 
