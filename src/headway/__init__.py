@@ -1,7 +1,7 @@
 """Headway runs LLM and agent work at the edge of every provider's rate limit, and never loses a unit.
 
-This file owns the public names. It must stay free to import: no third-party package, nothing that
-reads a file; a name is loaded when it is used. The build takes the version from here.
+This file owns the public names. Importing it must stay cheap: it imports no third-party package and reads no file.
+A name is loaded when it is first used. The build reads the version from here.
 """
 
 from typing import TYPE_CHECKING
@@ -73,13 +73,13 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'headway' has no attribute {name!r}")
-    found: object = getattr(_loaded(f"headway.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
+    value: object = getattr(_loaded(f"headway.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def _loaded(module: str) -> object:
-    """A module of ours. A Ctrl-C in the middle of it waits: msgspec 0.22 does not survive one while it reads a type."""
+    """Import a module with SIGINT blocked: msgspec 0.22 does not survive a Ctrl-C while it inspects a type."""
     import signal
     from importlib import import_module
 

@@ -1,9 +1,9 @@
-"""`python -m headway`: the command line, for where the script is not on the PATH."""
+"""`python -m headway`: the command line, for when the script is not on the PATH."""
 
 import sys
 
 if not sys.flags.safe_path:
-    del sys.path[0]  # The working directory: nothing is imported from there, as by the `headway` script.
+    del sys.path[0]  # Like the `headway` script, import nothing from the working directory.
 
 from headway.cli import main
 

@@ -1,20 +1,20 @@
-"""Every exception that Headway raises on purpose. Imports nothing of Headway.
+"""Every exception that Headway raises on purpose. Imports no other module of Headway.
 
-    HeadwayError            1   something a user can act on went wrong
-    ├── UsageError          2   the command or call asks for what cannot be done
-    │   └── OutputBusy      2   another job writes to the output file
-    ├── ConfigError         2   a file or an environment variable says what cannot be meant
-    │   └── InputError      2   rows of a batch are wrong; every one is named
-    ├── UnitError           1   a Python call could not finish, and raised nothing itself
+    HeadwayError            1   an error that the user can act on
+    ├── UsageError          2   the command or call cannot be carried out
+    │   └── OutputBusy      2   another job is writing to the output file
+    ├── ConfigError         2   a file or an environment variable is wrong
+    │   └── InputError      2   rows of a batch are wrong; each one is named
+    ├── UnitError           1   a Python call could not finish and raised nothing itself
     └── StoreError          1   the records cannot be read or written
-        ├── NoRecords       2   there is nothing to look at yet
-        ├── ForeignRecords  2   another user may have made the records
+        ├── NoRecords       2   there are no records yet
+        ├── ForeignRecords  2   the records may belong to another user
         ├── DuplicateId     2   two units of a job have the same id
-        ├── JobBusy         2   somebody else is running the job
-        └── JobTaken        1   another process has taken over the job while it ran here
+        ├── JobBusy         2   another process is running the job
+        └── JobTaken        1   another process took over the job while it ran here
 
-The number is the exit code of a command that ends with it. A bug is none of these: it keeps its own
-type and its traceback.
+The number is the exit code of a command that ends with this error. A bug raises none of these: it keeps its own type
+and traceback.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import ClassVar
 
 
 class HeadwayError(Exception):
-    """A failure with a message for the user and, where there is one, a hint at what to do about it."""
+    """An error with a message for the user and, if possible, a hint at what to do."""
 
     exit_code: ClassVar[int] = 1
 
@@ -37,13 +37,13 @@ class HeadwayError(Exception):
 
 
 class UsageError(HeadwayError):
-    """The command line, or a call, asks for something that cannot be done."""
+    """The command line or the call cannot be carried out."""
 
     exit_code = 2
 
 
 class OutputBusy(UsageError):
-    """Another process writes to the output file."""
+    """Another process is writing to the output file."""
 
 
 class ConfigError(HeadwayError):
@@ -53,7 +53,7 @@ class ConfigError(HeadwayError):
 
 
 class InputError(ConfigError):
-    """Rows of an input file are wrong. `problems` are lines for people, one a row."""
+    """Rows of an input file are wrong. `problems` has a readable line for each."""
 
     def __init__(self, message: str, problems: tuple[str, ...] = (), *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -65,13 +65,13 @@ class StoreError(HeadwayError):
 
 
 class NoRecords(StoreError):
-    """There is no store where one was to be looked at."""
+    """There is no store to read."""
 
     exit_code = 2
 
 
 class ForeignRecords(StoreError):
-    """The records that were found may be another user's."""
+    """The store that was found may belong to another user."""
 
     exit_code = 2
 
@@ -93,7 +93,7 @@ class JobBusy(StoreError):
 
 
 class JobTaken(StoreError):
-    """Another process has begun to run this job: what is done here is recorded no more."""
+    """Another process took over this job: this one records no more results."""
 
 
 class UnitError(HeadwayError):

@@ -1,6 +1,6 @@
-"""The words for every reason of `core.reasons`: the one place that turns codes and fields into sentences.
+"""Turns every reason of `core.reasons` into a sentence. Only this module does.
 
-Nothing may read these sentences back.
+No code may parse these sentences.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WAITS: Final[dict[WaitCode, str]] = {
     WaitCode.READING: "its next units are being read",
     WaitCode.OTHER_UNITS: "units that must finish first",
 }
-#: Codes of units that a stop's text does not begin with.
+#: Codes that are not repeated at the start of a stop's text.
 _UNNAMED: Final = frozenset({"interrupted", str(Kind.HOLD)})
 
 
@@ -49,7 +49,7 @@ def stop_text(reason: StopReason) -> str:
 
 
 def unit_error(reason: EndReason) -> tuple[str, str]:
-    """The code and message of the units that a stop or the end of a run left."""
+    """The code and message for units that a stopped lane or the end of a run left unfinished."""
     match reason:
         case reasons.AccountRefused(kind, message):
             return str(kind), message
@@ -78,7 +78,7 @@ def unit_error(reason: EndReason) -> tuple[str, str]:
 
 
 def notice_text(reason: NoticeReason) -> str:
-    """What a notice says."""
+    """The text of a notice."""
     match reason:
         case reasons.ProviderMessage(message):
             return message

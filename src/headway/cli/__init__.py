@@ -1,8 +1,8 @@
-"""The `headway` command: one file a command, loaded only when it is called for.
+"""The `headway` command. Each command is a file, which is loaded only when the command is used.
 
-This file owns the table of commands, the group's own flags, and how an error looks: one line on
-stderr, with the exit code of its kind. It must never import a command, nor what a command needs:
-`headway --help` answers within 150 ms because click is all it loads.
+This file owns the table of commands, the flags of the group, and how errors are shown: one line on stderr, with the exit
+code of the error's type. It must never import a command, nor what a command needs: `headway --help` answers within
+150 ms because it loads nothing but click.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from headway.errors import HeadwayError, InputError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INTERRUPTED = 130  # what shells report for a process that SIGINT ended: 128 + 2
+INTERRUPTED = 130  # What shells report for a process that SIGINT ended: 128 + 2.
 
-# name → (where its click command is, the line that `headway --help` shows)
+# Name → (its click command, its line in `headway --help`).
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("headway.cli.run:command", "Run a batch; the same file again resumes it."),
     "plan": (
@@ -62,13 +62,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 @dataclass
 class Invocation:
-    """What the flags of one invocation ask of `main`; every click context carries it as its object."""
+    """Flags that `main` needs. It is the object of every click context."""
 
     verbose: bool = False
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands from `COMMANDS` and imports one only to run or explain it."""
+    """A group that takes its commands from `COMMANDS` and imports one only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -93,7 +93,7 @@ class LazyGroup(click.Group):
 
 
 def _unknown_command(name: str) -> UsageError:
-    import difflib  # only a typing error pays for it
+    import difflib  # Loaded only after a typing error.
 
     nearest = difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f"did you mean '{nearest[0]}'?" if nearest else "'headway --help' lists the commands"
@@ -133,7 +133,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _discard_unwritable_output() -> None:
-    """What cannot be written any more (the terminal is closed) goes nowhere: Python would exit with 120 because of it."""
+    """Discard output that cannot be written, for example to a closed terminal: Python would exit with 120 otherwise."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -141,14 +141,16 @@ def _discard_unwritable_output() -> None:
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         except (ValueError, AttributeError):
-            continue  # It is closed, or there is none.
+            continue  # The stream is closed, or there is none.
 
 
 def _run(args: Sequence[str] | None) -> int:
     invocation = Invocation()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # A terminal that has no ÷ gets a ?, not a traceback.
+            stream.reconfigure(
+                errors="replace"
+            )  # A character that the terminal lacks becomes "?", not a traceback.
     try:
         with interruptible():
             result = cli.main(args, prog_name="headway", standalone_mode=False, obj=invocation)
@@ -171,11 +173,11 @@ def _run(args: Sequence[str] | None) -> int:
         if error.errno != errno.ENOSPC:
             raise
         return _fail(f"the output cannot be written: {(error.strerror or str(error)).lower()}", 1)
-    return result if isinstance(result, int) else 0  # a command returns its exit code, or nothing
+    return result if isinstance(result, int) else 0  # A command returns its exit code, or None for 0.
 
 
 def _click_message(error: click.ClickException) -> str:
-    """Click's message with a pointer to the help of the command that was misused."""
+    """Click's message, with the help to read."""
     message = error.format_message().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{message} — see '{context.command_path} --help'" if context else message

@@ -1,4 +1,4 @@
-"""`headway cache stats` and `headway cache clear`: answers that are kept across jobs."""
+"""`headway cache stats` and `headway cache clear`: answers that jobs share."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _seconds(text: str) -> float:
 
 
 def _confirm(models: list[CachedModel]) -> None:
-    """Whoever cannot be asked has to say so in the command."""
+    """Ask for confirmation. Without a terminal, -y is required."""
     from headway.errors import UsageError
 
     what = f"remove {_answers(sum(entry.entries for entry in models))}"

@@ -1,4 +1,4 @@
-"""Whether hosts answer: a connection and `HEAD /`, without a key, all at once, three seconds each at most."""
+"""Checks whether hosts are reachable: connects and sends `HEAD /`, without a key, to all at once, for at most 3 s each."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 TIMEOUT_S: Final = 3.0
-#: A name server that does not answer has time-outs of its own; nobody waits for those.
+#: The longest wait for all checks: name resolution has longer timeouts of its own, which are not waited for.
 PATIENCE_S: Final = 2 * TIMEOUT_S + 0.5
-#: Where `headway fake` listens by itself.
+#: The default port of `headway fake`.
 FAKE_PORT: Final = 8900
 _PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 
 class ConnectionCheck(NamedTuple):
-    """How an address answered."""
+    """The result for one address."""
 
     state: Literal["ok", "warning", "problem"]
     text: str
@@ -29,7 +29,7 @@ class ConnectionCheck(NamedTuple):
 
 
 def check_all(addresses: Iterable[str]) -> dict[str, ConnectionCheck]:
-    """How each address answers. A thread each, which nobody waits for longer than `PATIENCE_S`."""
+    """Check each address in a thread of its own; give up after `PATIENCE_S`."""
     answers: dict[str, ConnectionCheck] = {}
 
     def check(address: str) -> None:
@@ -46,7 +46,7 @@ def check_all(addresses: Iterable[str]) -> dict[str, ConnectionCheck]:
 
 
 def check_address(address: str) -> ConnectionCheck:
-    """Connect, then `HEAD /`: any answer in HTTP will do."""
+    """Connect, then send `HEAD /`. Any HTTP response below 500 is good."""
     url = urlsplit(address)
     host = url.netloc
     port = url.port or (443 if url.scheme == "https" else 80)

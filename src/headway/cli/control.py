@@ -1,4 +1,4 @@
-"""`headway pause` and `headway cancel`: what another terminal asks of a running job."""
+"""`headway pause` and `headway cancel`: commands for a job that runs in another terminal."""
 
 from __future__ import annotations
 

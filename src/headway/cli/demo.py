@@ -1,4 +1,4 @@
-"""`headway demo`: the main job at work on a provider of its own. No key, no account, nothing leaves this machine."""
+"""`headway demo`: runs a batch against a fake provider. No key, no account, nothing leaves this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACCOUNTS: Final = {
     "small": (600, 60_000, 5, True, 190),
     "silent": (1_500, 200_000, 4, False, 330),
 }
-#: What a demo leaves.
+#: The files that a demo leaves in its directory.
 FILES: Final = {
     ".env",
     ".headway",
@@ -33,7 +33,7 @@ FILES: Final = {
     "questions.results.jsonl",
 }
 _ELSEWHERE: Final = "name a new directory"
-#: The run is interrupted after so long.
+#: The first run is interrupted after this time.
 INTERRUPT_S: Final = 8.0
 LONGEST_S: Final = 120.0
 
@@ -63,7 +63,7 @@ def command(keep: Path | None) -> int:
 
 
 def _make_new(folder: Path) -> None:
-    """Make the directory. One that has anything in it is an error: a demo replaces no file."""
+    """Create the directory. It must be empty: a demo replaces no file."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         names = sorted(path.name for path in folder.iterdir())
@@ -111,7 +111,7 @@ def _headline(text: str) -> None:
 
 
 def _run(folder: Path, *arguments: str, interrupt_after_s: float | None = None) -> int:
-    """One `headway` command in the folder, its words shown; interrupted as a person would."""
+    """Run a `headway` command in the folder with its output shown; interrupt it with SIGINT, as Ctrl-C does."""
     flags = ["--progress", "plain"]
     environ = {key: value for key, value in os.environ.items() if not key.startswith("HEADWAY_")}
     process = subprocess.Popen(
@@ -145,7 +145,7 @@ def _write_accounts(path: Path) -> None:
 
 
 def _write_config(path: Path, url: str) -> None:
-    """The keys of a demo are no secrets, but headway.toml never holds one, so .env does."""
+    """Write headway.toml, and the keys into .env: headway.toml never holds a key, not even a demo's."""
     from headway.stores.files import write_own
 
     lines, keys = [], []
@@ -158,7 +158,7 @@ def _write_config(path: Path, url: str) -> None:
 
 
 def _write_rows(path: Path) -> int:
-    """Rows of all accounts, shuffled together as in a real file."""
+    """Write the rows of all accounts, mixed as in a real file."""
     import msgspec
 
     rows = []

@@ -1,4 +1,4 @@
-"""`headway doctor`: what is installed, configured and reachable, a line each, with the next step where one is needed."""
+"""`headway doctor`: prints a line for each check, with the next step if there is a problem."""
 
 from __future__ import annotations
 

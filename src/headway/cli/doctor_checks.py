@@ -1,7 +1,7 @@
-"""What `headway doctor` looks at, one check a function: each tells how it stands and, where it matters, what to do.
+"""The checks of `headway doctor`, one per function. Each reports a state and, if needed, what to do.
 
-Changes nothing: no file is made, no database brought up to date, nothing is sent but `HEAD /` to configured hosts, and
-that without a key.
+They change nothing: no file is created and no database is migrated. Nothing is sent except `HEAD /` to configured hosts,
+without a key.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from headway.wiring.store_access import refuse_foreign_store
 
 State = Literal["ok", "warning", "problem"]
 
-#: What an install has; the rest is extras.
+#: The packages of the core install; all others are extras.
 PACKAGES: Final = ("aiohttp", "click", "msgspec", "pyyaml", "rich")
-#: The first with the operators -> and ->>, which a view of the schema uses; RETURNING came with 3.35.
+#: The first version with the operators -> and ->>, which a view of the schema uses. RETURNING came with 3.35.
 LEAST_SQLITE: Final = (3, 38)
-#: A write-ahead log alone may take 32 MB and more.
+#: The write-ahead log alone can take more than 32 MB.
 LEAST_FREE: Final = 100_000_000
 SOME_FREE: Final = 1_000_000_000
-#: Descriptors beside the connections: the database, files, the loop's own.
+#: File descriptors besides the connections: the database, files, the event loop.
 OTHER_FILES: Final = 64
-#: In flight that are reckoned with where nothing is configured.
+#: Requests in flight that are assumed if nothing is configured.
 USUAL_IN_FLIGHT: Final = 500
 
 
 class Check(msgspec.Struct, frozen=True):
-    """How one thing stands. `next`: what to do about it."""
+    """The result of one check. `next` is what to do about it."""
 
     name: str
     state: State
@@ -66,7 +66,7 @@ def ok(name: str, text: str) -> Check:
 
 
 def problem(name: str, error: HeadwayError) -> Check:
-    """An error as a check that failed."""
+    """A failed check, from an error."""
     return Check(name, "problem", error.message, error.hint or "")
 
 
@@ -74,7 +74,7 @@ def problem(name: str, error: HeadwayError) -> Check:
 
 
 def machine_checks() -> Iterator[Check]:
-    """What is installed, and where we speak."""
+    """Python, packages and the terminal."""
     yield ok("python", f"{platform.python_version()} on {platform.system()}, headway {headway.__version__}")
     yield packages()
     yield uvloop()
@@ -109,7 +109,7 @@ def sqlite() -> Check:
 
 
 def terminal() -> Check:
-    """Whether a live view can be drawn, and our signs be shown."""
+    """Whether the terminal can show the live view and its characters."""
     encoding = (sys.stderr.encoding or locale.getpreferredencoding(False)).lower().replace("-", "")
     shown = "a terminal" if sys.stderr.isatty() else "not a terminal: progress is printed as lines"
     if os.environ.get("TERM") == "dumb":
@@ -131,7 +131,7 @@ def _version(name: str) -> str:
 
 
 def config_checks(config: Config) -> Iterator[Check]:
-    """The file, and whom it names."""
+    """The file, and whether it has a provider."""
     if config.path is None:
         yield ok(
             "config", "no headway.toml here or in a parent directory: providers are those whose keys are set"
@@ -148,7 +148,7 @@ def config_checks(config: Config) -> Iterator[Check]:
 
 
 def key_checks(config: Config) -> Iterator[Check]:
-    """Whether each provider's key is there: names of variables only."""
+    """Whether each provider's key is set. Only names of variables are shown."""
     try:
         dotenv = dotenv_of(config)
     except ConfigError as error:
@@ -177,7 +177,7 @@ def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
 
 
 def address_checks(config: Config) -> Iterator[Check]:
-    """Whether each provider's host answers."""
+    """Whether each provider's host is reachable."""
     servers = [provider for provider in config.providers.values() if kind_of(provider).is_server]
     answers = check_all({provider.base_url for provider in servers})
     for provider in servers:
@@ -186,7 +186,7 @@ def address_checks(config: Config) -> Iterator[Check]:
 
 
 def part_checks(config: Config) -> Iterator[Check]:
-    """Whether what a provider needs on this machine is there, such as a function."""
+    """What a provider needs on this machine, such as a Python function."""
     for provider in config.providers.values():
         builder = builder_of(provider)
         if not builder.part:
@@ -202,7 +202,7 @@ def part_checks(config: Config) -> Iterator[Check]:
 
 
 def store_checks(config: Config) -> Iterator[Check]:
-    """The database, its disk, and jobs that a dead process left."""
+    """The database, its disk, and jobs left by a dead process."""
     if "://" in config.db:
         text = f"{config.shown_db}: only SQLite databases can be used so far"
         yield Check("database", "problem", text, "name a file with --db")
@@ -247,7 +247,7 @@ def _existing_database(config: Config, path: Path) -> Iterator[Check]:
 
 
 def _schema_check(path: Path, file: SqliteFile) -> Check:
-    """Whether the database may be written, and which schema it has."""
+    """Whether the database is writable, and its schema version."""
     try:
         schema, newest = file.probe()
     except HeadwayError as error:
@@ -257,13 +257,13 @@ def _schema_check(path: Path, file: SqliteFile) -> Check:
 
 
 def file_system(path: Path) -> Iterator[Check]:
-    """A file system that another machine serves."""
+    """A warning if the database is on a network file system."""
     if (found := network_warning(path)) is not None:
         yield Check("file system", "warning", *found)
 
 
 def dead_jobs(config: Config, store: Store) -> Iterator[Check]:
-    """Jobs that say running while nobody runs them."""
+    """Jobs that are recorded as running but have no process."""
     live = [job for job in store.jobs() if job.state in LIVE]
     dead = [job.name for job in live if not workspace.is_live(config, job)]
     if dead:
@@ -274,7 +274,7 @@ def dead_jobs(config: Config, store: Store) -> Iterator[Check]:
 
 
 def disk(place: Path) -> Check:
-    """Room for the records."""
+    """Free space for the database."""
     try:
         free = shutil.disk_usage(place).free
     except OSError as error:
@@ -289,7 +289,7 @@ def disk(place: Path) -> Check:
 
 
 def _nearest_existing(path: Path) -> Path:
-    """The nearest that exists: a path, or what is to hold it."""
+    """The path itself if it exists, otherwise its nearest parent that does."""
     return next(place for place in (path, *path.absolute().parents) if place.exists())
 
 
@@ -301,7 +301,7 @@ def _size(path: Path) -> str:
 
 
 def open_files(config: Config) -> Check:
-    """Each request in flight is a file that is open."""
+    """The limit on open files: each request in flight needs one."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -323,7 +323,7 @@ def open_files(config: Config) -> Check:
 
 
 def most_in_flight(config: Config) -> int:
-    """The most requests at once that the settings allow; 0 where they do not say."""
+    """The most requests in flight that the settings allow; 0 if they set no limit."""
     most = 0
     for provider in config.providers.values():
         limits = [provider.limits, *provider.models.values()]

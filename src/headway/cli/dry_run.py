@@ -1,4 +1,4 @@
-"""`headway run FILE` before anything is sent: `--dry-run` checks and plans and makes nothing, `--confirm` plans and asks."""
+"""`headway run --dry-run` (check and plan, write nothing) and `headway run --confirm` (plan, then ask)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from headway.wiring.store_access import open_store_or_empty
 def dry_run(
     config: Config, source: JobSource, flags: RunFlags, options: IngestOptions, as_json: bool, quiet: bool
 ) -> int:
-    """Check the rows, where they go, the keys and the output; say what there would be to do, and what it would take."""
+    """Check the rows, their providers, the keys and the output; print the plan."""
     with open_store_or_empty(config) as store:
         job = None if options.fresh else find(store, config, source.digest)
         if job is None and flags.only_failed:
@@ -51,7 +51,7 @@ def _ahead(
 
 
 def confirmed(config: Config, source: JobSource, flags: RunFlags, options: IngestOptions) -> RunFlags | None:
-    """Show the plan and ask; the flags with what was predicted, or None where the answer is no."""
+    """Show the plan and ask. Returns the flags with the prediction, or None if the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             "--confirm needs a terminal",
@@ -60,7 +60,7 @@ def confirmed(config: Config, source: JobSource, flags: RunFlags, options: Inges
     with open_store_or_empty(config) as store:
         ahead = _ahead(config, store, source, flags, options)
     if not ahead.forecast.requests:
-        return flags  # Nothing would be sent, so there is nothing to ask.
+        return flags  # Nothing would be sent: do not ask.
     plan.print_plan(plan.heading(source.name, ahead), ahead, err=True)
     if not click.confirm("send these requests?", default=False, err=True):
         say("nothing was sent")

@@ -131,7 +131,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class _Announcer:
-    """What is said at the start and at the end, for people or for programs."""
+    """Prints the start line and the summary, as text or JSON."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self._as_json = as_json
@@ -179,7 +179,7 @@ async def _serve(
 
 
 def _write_port(path: Path, port: int) -> None:
-    """Whoever waits for the file finds it whole."""
+    """Replace the file atomically: a program that waits for it never reads half of it."""
     from headway.stores.files import Replacement
 
     try:

@@ -1,4 +1,4 @@
-"""`headway init`: a first `headway.toml` from the keys that are there. Reads keys' names, writes and prints no key."""
+"""`headway init`: writes a first `headway.toml` for the keys that are set. It uses their names; it writes and prints no key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.errors import UsageError
 if TYPE_CHECKING:
     from headway.config.starter import DetectedAccount
 
-#: Before the umask: a config that every user may write is refused.
+#: Before the umask. A config that every user may write is refused.
 MODE: Final = 0o644
 
 
@@ -59,7 +59,7 @@ def command(force: bool, as_json: bool) -> None:
 
 
 def next_steps(found: list[DetectedAccount]) -> list[str]:
-    """What to type from here."""
+    """The commands to run next."""
     from headway.config.starter import LOCAL_KEY
 
     if not found:
@@ -80,7 +80,7 @@ def _about(found: list[DetectedAccount]) -> str:
 
 
 def _notes(above: Path | None) -> list[str]:
-    """What keeps the new file from being what is used, or the new file keeps from being used."""
+    """Other config files: one that the new file hides, and one that hides the new file."""
     notes = []
     if above is not None:
         notes.append(f"{above} is no longer used in this directory")
@@ -99,7 +99,7 @@ def _must_be_free(path: Path, *, force: bool) -> None:
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
-    """Whole or not at all; a file that came in between is not overwritten either."""
+    """Write the file completely or not at all. A file that was created meanwhile is not overwritten."""
     from headway.stores.files import Replacement
 
     try:

@@ -1,4 +1,4 @@
-"""`headway jobs`, `status`, `show`, `export`: show what is on record, change nothing."""
+"""`headway jobs`, `status`, `show`, `export`: show the records and change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headway lanes`: show every lane, or ask running jobs for other limits or to try a lane again."""
+"""`headway lanes`: shows every lane, or asks running jobs to change limits or to try a lane again."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def command(
 
 
 def _lane_json(report: LaneReport) -> dict[str, Any]:
-    """A lane, with words for what it waits for."""
+    """A lane as JSON; its wait is a sentence."""
     from headway.cli.shared import printing
     from headway.reason_text import wait_text
 
@@ -86,7 +86,7 @@ def _lane_json(report: LaneReport) -> dict[str, Any]:
 
 
 class LaneRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a job that runs now is asked about one of its lanes."""
+    """A request to a running job about one of its lanes."""
 
     job: str
     lane: str
@@ -104,7 +104,7 @@ class LaneRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReopenedLane(msgspec.Struct, frozen=True):
-    """A lane that no job uses now, and the hold that was on record for it."""
+    """A lane that no running job uses, and its recorded hold, which was cleared."""
 
     lane: str
     held_until_utc: float | None
@@ -119,7 +119,7 @@ class ReopenedLane(msgspec.Struct, frozen=True):
 def send_requests(
     config: Config, limits: dict[str, dict[str, float]], reopen: Sequence[str]
 ) -> list[LaneRequest | ReopenedLane]:
-    """Tell the jobs that run now of new limits and of lanes to try again, and clear recorded holds of other lanes."""
+    """Send new limits and lanes to reopen to the running jobs; clear the recorded holds of lanes that none of them uses."""
     from headway.cli.shared import workspace
     from headway.jobs.kinds import kind_of, must_take_commands
     from headway.wiring.store_access import open_store
@@ -147,7 +147,7 @@ def send_requests(
 
 
 def _reopen(store: Store, lane: StoredLane) -> ReopenedLane:
-    """Clear the hold that is on record for a lane, and what it was seen to wait for."""
+    """Clear the recorded hold of a lane, and what it last waited for."""
     from headway.core.lanes.lane_memory import LaneRecord, reopened
 
     if lane.record is None or lane.view is None:
@@ -161,7 +161,7 @@ def _reopen(store: Store, lane: StoredLane) -> ReopenedLane:
 def _check_names(
     in_use: list[tuple[str, str]], unused: list[StoredLane], limits: Iterable[str], reopen: Sequence[str]
 ) -> None:
-    """A limit is for a lane that a running job uses; any lane can be reopened."""
+    """Raise for unknown names. Limits need a lane that a running job uses; any lane can be reopened."""
     running = sorted({lane for _, lane in in_use})
     recorded = sorted({*running, *(lane.name for lane in unused)})
     for names, lanes, what in (
@@ -175,7 +175,7 @@ def _check_names(
 
 
 def _in_use(store: Store, live: Mapping[str, int]) -> list[tuple[str, str]]:
-    """(job, lane) of what runs now, by what the jobs have claimed."""
+    """(job, lane) of running jobs, from the claims that they have recorded."""
     names = {lane.id: lane.name for lane in store.lanes()}
     claims = store.claims(0, 0.0, float("inf"))
     return sorted((claimed.name, names[claimed.lane]) for claimed in claims if claimed.name in live)
@@ -184,7 +184,7 @@ def _in_use(store: Store, live: Mapping[str, int]) -> list[tuple[str, str]]:
 def _requests(
     in_use: list[tuple[str, str]], limits: dict[str, dict[str, float]], reopen: Sequence[str]
 ) -> list[LaneRequest]:
-    """A lane is chosen by its name, or by that of its provider."""
+    """One request for each (job, lane) that the flags name, by the lane or by its provider."""
     requests = []
     for job, lane in in_use:
         new = {limit: n for name, more in limits.items() if _matches(name, lane) for limit, n in more.items()}

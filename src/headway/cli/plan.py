@@ -1,4 +1,4 @@
-"""`headway plan FILE`: requests, tokens, cost, time and the limit that binds, before a cent is spent."""
+"""`headway plan FILE`: predicts requests, tokens, cost, time and the binding limit, and sends nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headway.jobs.base import IngestOptions, JobSource
     from headway.wiring.job_forecast import JobForecast
 
-#: Where nobody's terminal says how wide it is, a row is one line.
+#: The width if the output is not a terminal: wide enough for a row on one line.
 PIPE_WIDTH: Final = 160
 
 
@@ -86,7 +86,7 @@ def _ahead(
     what_if: dict[str, dict[str, float]],
     flags: dict[str, Any],
 ) -> JobForecast:
-    """The forecast, from the records as they are."""
+    """The forecast from the present records."""
     from headway.cli.shared.run_job import delay_of
     from headway.forecast.figures import RunOptions
     from headway.wiring.job_forecast import forecast_job
@@ -112,7 +112,7 @@ def limit_changes(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, 
 
 
 def heading(name: str, ahead: JobForecast) -> str:
-    """What the figures are of."""
+    """The first line of a plan: the file and its rows."""
     from headway.display.formatting import count
 
     bad = ahead.survey.bad_rows
@@ -121,7 +121,7 @@ def heading(name: str, ahead: JobForecast) -> str:
 
 
 def print_plan(first: str, ahead: JobForecast, *, err: bool = False) -> None:
-    """For people: a line, the table, what it rests on."""
+    """Print the first line, the table and the notes."""
     from rich.console import Console
 
     from headway.display.forecast_table import notes, table
@@ -143,7 +143,7 @@ def print_plan(first: str, ahead: JobForecast, *, err: bool = False) -> None:
 
 
 def plan_json(ahead: JobForecast) -> dict[str, Any]:
-    """For programs."""
+    """The plan as JSON."""
     import msgspec
 
     from headway.display.forecast_table import notes

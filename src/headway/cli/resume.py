@@ -1,4 +1,4 @@
-"""`headway resume` and `headway retry`: go on with a job that has stopped."""
+"""`headway resume` and `headway retry`: continue a job that has stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headway run FILE`: a batch, from its first row to its last answer; the same file again goes on where it stopped."""
+"""`headway run FILE`: runs a batch; the same file again resumes the job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headway.jobs.base import JobSource
     from headway.wiring.run_plan import RunFlags
 
-#: The flags that say what is shown of a run.
+#: The flags for what a run prints.
 _SHOWN: Final = ("progress", "quiet", "as_json")
 
 
@@ -89,7 +89,7 @@ def _must_not_be_the_input(target: Path, flags: RunFlags, source: JobSource) -> 
 
 
 def counter(quiet: bool) -> Callable[[int], None]:
-    """Shows on a terminal how many rows have been read, where that takes a while."""
+    """Returns a function that shows on a terminal how many rows have been read, from 50,000 on."""
     if quiet or not sys.stderr.isatty():
         return lambda total: None
 

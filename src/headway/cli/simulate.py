@@ -1,4 +1,4 @@
-"""`headway simulate`: a scenario under the real scheduler and the baselines, in virtual time."""
+"""`headway simulate`: runs a scenario with the real scheduler and with baseline policies, in virtual time."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def command(
 def _narrowed(
     scenario: Scenario, lanes: tuple[str, ...], seeds: tuple[int, ...], order: str | None
 ) -> Scenario:
-    """The scenario as the flags change it."""
+    """The scenario, changed by the flags."""
     changes: dict[str, object] = {}
     for name in lanes:
         if name not in scenario.lanes:
@@ -128,4 +128,4 @@ def _progress(policy: str, seed: int) -> None:
 
 
 def _silent(policy: str, seed: int) -> None:
-    """Nobody watches."""
+    """Show no progress."""

@@ -1,1 +1,4 @@
-"""Ways to watch a run: lines for people, JSON for programs, the progress file, the log file. Observers all; none can disturb it."""
+"""Observers that show a run (live view, text lines, JSON lines, progress file, log file), and the texts of reports.
+
+A display that fails never disturbs the run.
+"""

@@ -1,7 +1,7 @@
-"""One bar for a `headway.map`: on a terminal with rich, in a notebook with IPython's own display.
+"""The progress bar of `headway.map`: with rich on a terminal, with IPython's display in a notebook.
 
-It owns nothing but its lines. What other code prints meanwhile stands above them; when it is closed the terminal is as it
-was, with the last count on it.
+It owns only its own lines. Output of other code appears above them. When the bar is closed, the terminal is as before,
+with the last count on it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from headway.display.formatting import duration, short
 from headway.display.usage_text import hold_text
 from headway.safe_text import one_line
 
-#: Lanes whose wait is shown.
+#: At most this many lanes show what they wait for.
 MOST_WAITS: Final = 3
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """What is to be seen. `total` is None where nobody knows; a wait is a lane, its reason and how long still."""
+    """The figures of one picture. `total` is None if unknown. A wait is a lane, the reason, and the seconds left."""
 
     done: int
     total: int | None
@@ -36,22 +36,22 @@ class Frame(msgspec.Struct, frozen=True):
     rate_per_s: float
     elapsed_s: float
     waits: tuple[tuple[str, str, float | None], ...] = ()
-    #: At the end: a lane that was held, for how long, how often, and why the last time.
+    #: At the end: a lane that was held, how long, how often, and the last reason.
     holds: tuple[tuple[str, float, int, str], ...] = ()
 
 
 class Bar(Protocol):
-    """A place where frames are shown."""
+    """Shows frames."""
 
     def show(self, frame: Frame) -> None:
-        """In the place of the one before."""
+        """Replace the previous frame."""
 
     def close(self) -> None:
-        """The last one stays."""
+        """Stop; the last frame stays."""
 
 
 def bar_for(*, notebook: bool) -> Bar:
-    """The bar for where this process runs."""
+    """A bar for a notebook or for the terminal."""
     if notebook:
         from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
 
@@ -60,11 +60,11 @@ def bar_for(*, notebook: bool) -> Bar:
 
 
 class TerminalBar:
-    """On a console; where that is no terminal, only the last frame is written."""
+    """A bar on a console. If that is not a terminal, only the last frame is written."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        # Output that goes into a file goes on doing so.
+        # Standard output that goes to a file is not redirected.
         beside = sys.stdout is not None and sys.stdout.isatty()
         self._live = Live(console=console, auto_refresh=False, redirect_stdout=beside, redirect_stderr=True)
         self._live.start()
@@ -74,12 +74,12 @@ class TerminalBar:
         self._live.update(picture(frame, self._console.width), refresh=True)
 
     def close(self) -> None:
-        """Give the cursor back."""
+        """Restore the cursor."""
         self._live.stop()
 
 
 class NotebookBar:
-    """Below the cell, by `display(…, display_id=True)`: that needs no widgets."""
+    """A bar below the cell, by `display(…, display_id=True)`, which needs no widgets."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display = display
@@ -94,7 +94,7 @@ class NotebookBar:
             self._handle.update(shown, raw=True)
 
     def close(self) -> None:
-        """The cell keeps it."""
+        """Do nothing: the cell keeps the last frame."""
 
 
 def figures(frame: Frame) -> str:
@@ -129,7 +129,7 @@ def _time_left(left_s: float | None) -> str:
 
 
 def picture(frame: Frame, width: int) -> RenderableType:
-    """A bar where the end is known, the figures, and what is waited for."""
+    """The bar if the total is known, the figures, and what lanes wait for."""
     row = Table.grid(padding=(0, 1))
     cells: list[RenderableType] = []
     if frame.total is not None:

@@ -1,4 +1,4 @@
-"""A forecast for people: a table with a row a lane, and what its figures rest on."""
+"""The table of a forecast, with a row per lane, and notes on what its figures are based on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.table import Table
 from headway.display.formatting import duration, money
 from headway.forecast.figures import Forecast, LaneForecast, Range
 
-#: Narrower than this, ranges stand below their estimates; and narrower than that, there is no room for tokens.
+#: On a terminal narrower than WIDE, ranges are below their estimates; narrower than NARROW, tokens are left out.
 WIDE: Final = 140
 NARROW: Final = 100
 
 
 def table(forecast: Forecast, width: int = WIDE) -> Table:
-    """A row a lane, and the total where there are several."""
+    """A row per lane, and a total if there are several."""
     rows = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_footer=len(forecast.lanes) > 1)
     cells = [_cells(lane, width) for lane in forecast.lanes]
     total = _total(forecast, width)
@@ -34,7 +34,7 @@ def table(forecast: Forecast, width: int = WIDE) -> Table:
 
 
 def notes(forecast: Forecast) -> list[str]:
-    """What has to be said besides the figures."""
+    """Notes below the table."""
     lines = list(forecast.notes)
     if forecast.unpriced and forecast.cost_usd is not None:
         lines.append(
@@ -72,7 +72,7 @@ def _total(forecast: Forecast, width: int) -> dict[str, str]:
 
 
 def _total_cost(forecast: Forecast, width: int) -> str:
-    """What is known of it: without the models whose price is not, it is only the least."""
+    """The total cost. If the price of a model is unknown, it is a lower bound."""
     if forecast.cost_usd is None:
         return "?"
     known = _range(forecast.cost_usd, _dollars, width)
@@ -92,14 +92,14 @@ def _tokens(of: Range, width: int) -> str:
 
 
 def _dollars(usd: float) -> str:
-    """No more digits than a forecast has."""
+    """Dollars, with three significant digits below $1."""
     if usd >= 1.0:
         return money(usd)
     return f"${usd:.3g}" if usd >= 0.0001 or not usd else "<$0.0001"
 
 
 def tokens(count: float) -> str:
-    """With as many digits as say something: 940, 12.3k, 4.56M."""
+    """A token count with three significant digits: 940, 12.3k, 4.56M."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if count >= 0.9995 * size:
             return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:,.0f}{unit}"

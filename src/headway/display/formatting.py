@@ -1,4 +1,4 @@
-"""Numbers and times as people read them."""
+"""Formats numbers, times and money for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MINUTE_S: Final = 60.0
 _HOUR_S: Final = 3600.0
 _DAY_S: Final = 86_400.0
 _YEAR_9999: Final = 253_370_764_800.0
-#: Said of an instant that no calendar has.
+#: The text for an instant outside the calendar.
 FAR_OFF: Final = "a time that no calendar has"
 
 
@@ -30,7 +30,7 @@ def duration(seconds: float) -> str:
 
 
 def clock(utc: float, now_utc: float | None = None) -> str:
-    """The local time of day, with the date where it is not today."""
+    """The local time of day; date and time if it is not today."""
     try:
         then = time.localtime(utc)
     except (OverflowError, OSError, ValueError):
@@ -41,7 +41,7 @@ def clock(utc: float, now_utc: float | None = None) -> str:
 
 
 def iso(utc: float) -> str:
-    """An instant as logs have it: `2026-11-15T23:45:00.125Z`."""
+    """An instant in UTC for logs: `2026-11-15T23:45:00.125Z`."""
     if not 0.0 <= utc < _YEAR_9999:
         return FAR_OFF
     return datetime.fromtimestamp(utc, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -53,7 +53,7 @@ def units(n: int) -> str:
 
 
 def money(usd: float) -> str:
-    """Dollars with as many digits as say something."""
+    """Dollars: two digits from $1 on, more for small amounts."""
     if usd >= 1.0 or usd == 0.0:
         return f"${usd:,.2f}"
     return f"${usd:.4f}" if usd >= 0.001 else f"${usd:.6f}"
@@ -70,6 +70,6 @@ def count(n: int, what: str) -> str:
 
 
 def short(text: str, most: int = 160) -> str:
-    """One line, not too long."""
+    """The text in one line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"

@@ -1,4 +1,4 @@
-"""One JSON object a line, for programs that watch a run."""
+"""`--progress json`: one JSON object per line, for programs that watch a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JsonDisplay:
         self._write("said", text=text)
 
     def close(self) -> None:
-        """Every line is whole already."""
+        """Do nothing: every line is already written."""
 
     def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         self._write(
@@ -45,7 +45,7 @@ class JsonDisplay:
         self._write("noted", what=event.what, lane=event.lane, text=event.text, at_utc=event.at_utc, until_utc=event.until_utc)  # fmt: skip
 
     def ended(self, indexes: list[int]) -> None:
-        """The progress lines count them."""
+        """Do nothing: progress lines count units."""
 
     def moved(self, view: View) -> None:
         self._write("progress", **msgspec.structs.asdict(progress_of(view)))

@@ -1,4 +1,4 @@
-"""Words for what is known of a lane: `headway lanes`."""
+"""The text of `headway lanes`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.display.usage_text import cost_text, held_back_text
 from headway.reason_text import disproved_text, wait_text
 from headway.reports.lanes import LaneReport
 
-#: Lanes are written down every five seconds: an older view is not of a run that goes on.
+#: A running job records its lanes every five seconds: an older view is not of a running job.
 STALE_S: Final = 15.0
 
 
@@ -36,7 +36,7 @@ def _facts(
         yield line
     for meter in seen.meters:
         if meter.name.endswith(OUR_PART) or (meter.name == LEARNED and not learned.found):
-            continue  # One job's alone, whichever looked last; or not known yet.
+            continue  # A share of the job that wrote last, or not learned yet.
         yield _meter(meter)
     for limit in learned.meters:
         if limit.window_s is not None:
@@ -56,7 +56,7 @@ def _facts(
 
 
 def _wait(wait: Wait, now_utc: float, age_s: float) -> str:
-    """What a lane waits for: where it is stopped, or waits even now."""
+    """What a lane waits for; "" if the wait is over."""
     text = short(wait_text(wait))
     if wait.code is WaitCode.STOPPED:
         return text
@@ -67,7 +67,7 @@ def _wait(wait: Wait, now_utc: float, age_s: float) -> str:
 
 
 def _meter(meter: MeterView) -> str:
-    """One limit. A day's has no depth to speak of: all of it may go at once."""
+    """One limit. A daily limit has no depth: all of it can be used at once."""
     if meter.name == LEARNED:
         return f"learned so far: about {meter.limit:,.0f} {meter.dimension.replace('_', ' ')} per minute"
     source = "reported" if meter.reported else "configured or learned"

@@ -1,7 +1,7 @@
-"""The live view on a terminal: one bar for the job, one line a lane, and what happened scrolling by above them.
+"""The live view on a terminal: a bar for the job and a line per lane; events scroll by above them.
 
-Owns nothing but the lines it draws. It is drawn twice a second from the engine's own snapshots, follows the width of the
-terminal, and is gone without a trace of control codes when it is closed, however the run ended.
+It owns only the lines that it draws. It is drawn twice a second from the engine's snapshots and follows the width of the
+terminal. When it is closed, it leaves no lines and no control codes, however the run ended.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from headway.reason_text import wait_text
 from headway.safe_text import one_line, without_breaks
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
-#: Lanes that have a line of their own; the rest share one.
+#: At most this many lanes have a line of their own; the others share one.
 MOST_LANES: Final = 12
-#: Below this many columns the less important ones go.
+#: On a narrower terminal, less important columns are left out.
 NARROW: Final = 90
-#: Columns of figures, and how narrow words may become.
+#: Columns of figures, and the least width of a column of text.
 NUMBERS: Final = ("in flight", "left", "rate/s", "429s")
 LEAST_WORDS: Final = 5
 
@@ -42,7 +42,7 @@ class LiveDisplay:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)  # fmt: skip
         self._began = False
-        #: What was drawn last, and how long its lines are on the screen.
+        #: The last picture, and the lengths of its lines on the screen.
         self._picture: RenderableType = ""
         self._drawn: list[int] = []
 
@@ -51,7 +51,7 @@ class LiveDisplay:
         self._mind_width()
         self._console.print(Text(without_breaks(f"{time.strftime('%H:%M:%S')}  {text}")), soft_wrap=True)
         if self._began:
-            self._measure()  # It was drawn anew below the line.
+            self._measure()  # The view was drawn again below the line.
 
     def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         for line in began_lines(job, unknown):
@@ -63,7 +63,7 @@ class LiveDisplay:
         self.say(noted_line(event))
 
     def ended(self, indexes: list[int]) -> None:
-        """The next frame counts them."""
+        """Do nothing: the next frame counts units."""
 
     def moved(self, view: View) -> None:
         if self._began:
@@ -81,13 +81,13 @@ class LiveDisplay:
             self._live.stop()
 
     def _measure(self) -> None:
-        """Note how long the lines are that stand on the screen now."""
+        """Remember the lengths of the lines on the screen."""
         lines = self._console.render_lines(self._picture, pad=False)
         self._drawn = [Segment.get_line_length(line) for line in lines[: self._console.height]]
 
     def _mind_width(self) -> None:
-        """A terminal that was made narrower has broken our lines into more of them: the view goes back over its own number
-        of lines, so those beyond it are wiped here.
+        """Erase the extra lines of a terminal that became narrower. It has wrapped our lines, and rich moves up only over
+        the number of lines that it drew.
         """
         width = max(1, self._console.width)
         rows = sum(max(1, -(-length // width)) for length in self._drawn)
@@ -155,7 +155,7 @@ def _lanes(view: View, width: int, room: int) -> RenderableType:
 
 
 def _widths(names: list[str], rows: list[list[str]], width: int) -> list[int]:
-    """Figures are never cut. What does not fit is taken from the words, from the last column on."""
+    """Column widths. Figures are never cut; text is shortened, from the last column on."""
     widths = [max(cell_len(row[place]) for row in (names, *rows)) for place in range(len(names))]
     widths[0] = min(widths[0], max(12, width // 4))
     over = sum(widths) + 2 * len(widths) - width

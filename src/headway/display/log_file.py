@@ -1,7 +1,7 @@
-"""`--log-file`: everything that happened in a run, for whoever asks afterwards. Appended to, a line each, times in UTC.
+"""`--log-file`: the events of a run, appended to a file, one per line, with times in UTC.
 
-Text lines begin with their time; JSON lines have it as `at`, and `event`: began, noted, progress, said, finished or
-failed. What providers say is in here as observers are told it: an adapter has blotted out keys before that.
+Text lines begin with the time. JSON lines have it as `at`, and `event`: began, noted, progress, said, finished or failed.
+Messages of providers are logged as observers receive them: adapters have removed keys before.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from headway.safe_text import escaped, visible
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 INTERVAL_S: Final = 10.0
-#: Of a text that somebody else wrote, so much is kept in a text line.
+#: A text line keeps at most this many characters.
 LONGEST: Final = 2_000
 
 Format = Literal["text", "json"]
 
 
 class LogFile:
-    """An observer that writes to a file of its own. One that cannot be written any more disturbs nothing."""
+    """An observer that writes to a file. A write that fails does not disturb the run."""
 
     def __init__(self, path: Path, form: Format = "text") -> None:
         self._form = form
-        #: Why lines are missing, where some are.
+        #: The first error of a write; "" if there was none.
         self.write_error = ""
         self._shown_at = time.monotonic()
         try:
-            # Whole lines go out as they come: a run that is killed has its log.
+            # Line buffering: the log of a killed run is complete.
             self._file = path.open("a", buffering=1, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise _unwritable(path, error) from None
@@ -54,7 +54,7 @@ class LogFile:
             self.write_error = self.write_error or (error.strerror or str(error)).lower()
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Write a line."""
         self._write("said", text, text=text.strip())
 
     def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
@@ -77,7 +77,7 @@ class LogFile:
         )  # fmt: skip
 
     def ended(self, indexes: list[int]) -> None:
-        """The progress lines count them."""
+        """Do nothing: progress lines count units."""
 
     def moved(self, view: View) -> None:
         now = time.monotonic()
@@ -86,7 +86,7 @@ class LogFile:
             self._write("progress", progress_line(view, iso), **msgspec.structs.asdict(progress_of(view)))
 
     def finished(self, lines: list[str], facts: dict[str, Any]) -> None:
-        """How it ended: in words, and as data."""
+        """Write the summary: its lines, or its JSON."""
         if self._form == "json":
             self._write("finished", "", **facts)
             return
@@ -94,13 +94,13 @@ class LogFile:
             self._write("finished", line)
 
     def failed(self, error: BaseException) -> None:
-        """It ended by an error. Of a bug only the name is told: its text may hold anything."""
+        """Write the error that ended the run. Of a bug only the type is logged: its text may contain anything."""
         name = type(error).__name__
         text = str(error) if isinstance(error, HeadwayError) else name
         self._write("failed", f"error: {text}", error=name, text=text)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         try:
             self._file.close()
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A line now and then on stderr: how far the job is, how fast, and what each lane that waits is waiting for."""
+"""Progress as text lines on stderr: how far the job is, how fast, and what its lanes wait for."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from headway.engine.observer import View
 from headway.reason_text import wait_text
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
-#: On a terminal, and where somebody reads it later.
+#: Seconds between lines: on a terminal, and elsewhere.
 TERMINAL_S: Final = 2.0
 PIPE_S: Final = 10.0
-#: Waits shorter than this are the pace, not news.
+#: Shorter waits are normal pacing and not shown.
 SHORT_WAIT_S: Final = 3.0
 
-#: How an instant is written: local time for people, UTC for logs.
+#: Formats an instant: local time for people, UTC for logs.
 Clock = Callable[[float], str]
 
 
 class PlainDisplay:
-    """Writes to a stream; every line stands for itself."""
+    """Writes independent lines to a stream."""
 
     def __init__(self, stream: TextIO, interval_s: float = PIPE_S) -> None:
         self._stream = stream
@@ -45,10 +45,10 @@ class PlainDisplay:
         self.say(noted_line(event))
 
     def ended(self, indexes: list[int]) -> None:
-        """A line a unit would be too many."""
+        """Do nothing: one line per unit would be too many."""
 
     def close(self) -> None:
-        """Nothing is drawn that would have to go."""
+        """Do nothing: there is nothing to erase."""
 
     def moved(self, view: View) -> None:
         now = time.monotonic()
@@ -59,27 +59,27 @@ class PlainDisplay:
 
 
 def resend_cost_usd(unknown: list[UnknownOutcome]) -> float | None:
-    """The most that units may cost again; None where a price is not known."""
+    """The most that sending units again may cost; None if a price is unknown."""
     costs = [one.most_usd for one in unknown if one.most_usd is not None]
     return sum(costs) if len(costs) == len(unknown) else None
 
 
 def _resend_cost_text(unknown: list[UnknownOutcome]) -> str:
-    """The most that units may cost again."""
+    """What sending units again may cost, in dollars or tokens."""
     usd = resend_cost_usd(unknown)
     if usd is not None and all(one.max_tokens for one in unknown):
         return f"at most {money(usd)} more"
-    if usd is not None:  # Only the model's own limit ends an answer.
+    if usd is not None:  # Without max_tokens, only the model limits an answer.
         return f"about {money(usd)} more, if no answer is longer than reserved for (no max_tokens)"
     tokens_in = sum(one.chars for one in unknown) / 4.0
     text = f"about {tokens_in:,.0f} tokens in"
-    if all(one.max_tokens for one in unknown):  # Otherwise only the model's own limit ends an answer.
+    if all(one.max_tokens for one in unknown):  # Otherwise only the model limits an answer.
         text += f", at most {sum(max(0, one.max_tokens) for one in unknown):,} out"
     return text
 
 
 def began_lines(job: Job, unknown: list[UnknownOutcome]) -> list[str]:
-    """What there is to do, and what nobody knows the outcome of."""
+    """The first lines of a run: the work to do, and units whose outcome is unknown."""
     text = f"job {job.name}: {units(job.total)}"
     if job.good:
         text += f", {saved_text(job)}, {job.total - job.good:,} to go"
@@ -100,7 +100,7 @@ def noted_line(event: JobEvent, at: Clock = clock) -> str:
 def progress_line(view: View, at: Clock = clock) -> str:
     """The whole run in one line."""
     ended, snapshot = view.ended, view.snapshot
-    percent = 100 * ended // view.total if view.total else 100  # Not 100 before it is.
+    percent = 100 * ended // view.total if view.total else 100  # Rounded down: not 100 before the end.
     parts = [f"{ended:,}/{view.total:,} ({percent}%)", f"{snapshot.in_flight} in flight"]
     rate = sum(lane.rate_per_s for lane in snapshot.lanes)
     if rate:
@@ -119,7 +119,7 @@ def progress_line(view: View, at: Clock = clock) -> str:
 
 
 def waiting(lane: LaneView, view: View, at: Clock = clock) -> str:
-    """What a lane waits for, where it is more than its pace."""
+    """What a lane waits for; "" for normal pacing."""
     if lane.wait is None or not lane.remaining:
         return ""
     if lane.wait.until is None:

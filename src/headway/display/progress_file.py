@@ -14,19 +14,19 @@ from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 
 class ProgressFile:
-    """Every version of the file is one whole moment of the run."""
+    """An observer that writes the file. Each version is one consistent state of the run."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
-        """The first moment shows it."""
+        """Do nothing: `moved` writes the file."""
 
     def noted(self, event: JobEvent) -> None:
-        """The next moment shows it."""
+        """Do nothing: `moved` writes the file."""
 
     def ended(self, indexes: list[int]) -> None:
-        """The next moment counts them."""
+        """Do nothing: `moved` writes the file."""
 
     def moved(self, view: View) -> None:
         try:
@@ -35,4 +35,4 @@ class ProgressFile:
             )
             write_own(self._path, JOB_LEVELS, data, make=True)
         except OSError:
-            return  # A progress file that cannot be written is no reason to stop a run.
+            return  # A run continues without its progress file.

@@ -1,4 +1,4 @@
-"""Words for a run that ended: what a person wants to know, and how to go on from there."""
+"""The summary of a run that ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENDS: Final = {
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """What a summary is made of. `stops` and `next_step` are in words already; `uses` are by the lane's key."""
+    """The content of a summary. `stops` and `next_step` are text; `uses` are by the lane's key."""
 
     job: JobReport
     ending: RunResult
@@ -44,7 +44,7 @@ class RunSummary(msgspec.Struct, frozen=True):
 
 
 def summary_lines(summary: RunSummary) -> list[str]:
-    """The end of a run. Lanes that stopped come first, since the figures follow from them."""
+    """The lines of a summary. Stopped lanes come first, because they explain the figures."""
     job, ending = summary.job, summary.ending
     how = "stopped: a lane's budget is used up" if summary.lane_budgets_spent else _ENDS[ending.state]
     run_budget = ending.state == "budget" and not summary.lane_budgets_spent

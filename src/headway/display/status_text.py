@@ -1,4 +1,4 @@
-"""Words for how a job stands: `headway status`."""
+"""The text of `headway status`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from headway.reason_text import stop_text, wait_text
 from headway.reports.jobs import JobReport
 from headway.reports.status import StatusReport
 
-#: Unit ids that a line names at most.
+#: At most this many unit ids in a line.
 MOST_IDS = 5
 _BREAKER = (WaitCode.BREAKER, WaitCode.PROBE)
 
 
 def use_line(job: JobReport, *, sends_requests: bool) -> str:
-    """What a job took. Calls of functions have no statuses, and often no tokens."""
+    """Attempts, tokens and cost of a job. Function calls have no HTTP status, and often no tokens."""
     attempts = count(job.attempts, "attempt")
     if sends_requests:
         return f"{attempts}, {use_text(job.use)}"
@@ -33,7 +33,7 @@ def use_line(job: JobReport, *, sends_requests: bool) -> str:
 
 
 def status_lines(report: StatusReport, origin: Sequence[str], next_step: str) -> list[str]:
-    """How a job stands. `origin` says where it comes from; `next_step` is "" where nothing is to be done."""
+    """The state of a job. `origin` says where it comes from; `next_step` is "" if there is nothing to do."""
     job = report.job
     below = [
         *origin,
@@ -63,7 +63,7 @@ def failure_lines(job: JobReport, examples: Sequence[str]) -> list[str]:
 
 
 def stop_texts(report: StatusReport) -> dict[str, str]:
-    """Why lanes cannot go on: as a running process says it, or as the latest run left it."""
+    """Why lanes cannot continue: from the running process, or from the latest run."""
     return {
         name: stop_text(reason)
         if report.progress is not None and isinstance(reason, StopReason)

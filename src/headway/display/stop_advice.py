@@ -14,7 +14,7 @@ from headway.reason_text import unit_error
 
 
 def stop_lines(stops: Mapping[str, EndReason], config: Config, environ: Mapping[str, str]) -> list[str]:
-    """A line for each lane that cannot go on, by name."""
+    """A line for each lane that cannot continue, by name."""
     return [
         f"{name} stopped: {stop_reason_text(reason)}{_advice(config, name, reason, environ)}"
         for name, reason in sorted(stops.items())
@@ -22,7 +22,7 @@ def stop_lines(stops: Mapping[str, EndReason], config: Config, environ: Mapping[
 
 
 def stop_reason_text(reason: EndReason) -> str:
-    """Why the latest run left units of a lane, in one line: "auth: Incorrect API key provided"."""
+    """Why the latest run left units of a lane unfinished, in one line: "auth: Incorrect API key provided"."""
     code, message = unit_error(reason)
     return f"{code}: {short(message)}"
 
@@ -59,7 +59,7 @@ def _about_address(config: Config, provider: ProviderConfig) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Relative to the working directory, if that is shorter."""
+    """The path relative to the working directory, if it is inside."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

@@ -1,9 +1,9 @@
-"""The one way from Headway's commands and displays to a terminal: everything foreign is made visible first.
+"""Every output of the commands and displays to a terminal goes through this file, which escapes control characters.
 
-A line stays one line: an id, a model, a file's name or an error that holds a line break cannot print a line that looks
-like one of Headway's. Only `echo_text` prints several, for answers and other texts that are shown as they are.
+A line stays one line: an id, a model, a file name or an error with a line break cannot print a line that looks like one of
+Headway's. Only `echo_text` prints several lines, for answers and other texts.
 
-A test holds that nothing else in the commands and displays prints.
+tests/house checks that no other file of the commands and displays prints.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headway.safe_text import escaped, visible, without_breaks
 
 
 def echo(text: Any = "", *, err: bool = False, label: str = "") -> None:
-    """A line on standard output, or on standard error. `label` is our own, and may be styled."""
+    """A line on standard output, or on standard error. `label` is Headway's own text, and may be styled."""
     click.echo(label + without_breaks(str(text)), err=err)
 
 
@@ -27,7 +27,7 @@ def echo_text(text: str, *, err: bool = False) -> None:
 
 def echo_json(value: Any, *, indent: bool = False) -> None:
     """A value as JSON on standard output: one line, or indented for people."""
-    import msgspec  # `headway --help` loads no more than click.
+    import msgspec  # Not at the top: `headway --help` loads only click.
 
     encoded = value if isinstance(value, bytes) else msgspec.json.encode(value)
     text = msgspec.json.format(encoded, indent=2).decode() if indent else encoded.decode()
@@ -35,7 +35,7 @@ def echo_json(value: Any, *, indent: bool = False) -> None:
 
 
 def overwrite(text: str) -> None:
-    """Write over the last line on standard error, which is a terminal."""
+    """Overwrite the last line on standard error, which must be a terminal."""
     click.echo(f"\r\033[K{without_breaks(text)}", nl=False, err=True)
 
 
@@ -45,5 +45,5 @@ def heading(text: str) -> None:
 
 
 def write_line(text: str, stream: TextIO) -> None:
-    """A line on a stream, at once."""
+    """Write a line to a stream and flush it."""
     print(without_breaks(text), file=stream, flush=True)

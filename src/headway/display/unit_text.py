@@ -1,4 +1,4 @@
-"""What an attempt left behind, below its line in `headway show`: the prompt, the session, the conversation, output."""
+"""The text of `headway show`: a unit, its attempts, and what each recorded (prompt, session, conversation, output)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from headway.display.formatting import clock
 from headway.jobs.unit_report import UnitReport
 from headway.stores.records import AttemptView
 
-#: Names for people of the record's fields.
+#: Names of fields for people.
 _NAMES: Final = {"session_id": "session", "messages": "conversation"}
-#: Control characters that a terminal would act on; line breaks and tabs are printed.
+#: Control characters that a terminal would act on. Line breaks and tabs are printed.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def unit_lines(report: UnitReport, status: str, where: str) -> list[str]:
-    """Which unit it is, where it goes, and every attempt at it."""
+    """The unit, its lane, and every attempt."""
     lines = [f"{report.custom_id} (unit {report.unit} of {report.job}): {status}", f"  {where}"]
     for attempt in report.attempts:
         lines += [f"  {_attempt_line(attempt)}", *detail_lines(report.notes.get(attempt.number, {}))]
@@ -38,7 +38,7 @@ def _attempt_line(attempt: AttemptView) -> str:
 
 
 def detail_lines(details: Mapping[str, object]) -> list[str]:
-    """Field by field; a text of several lines goes below its name."""
+    """The fields of an attempt; a text of several lines goes below its name."""
     lines: list[str] = []
     for field, value in details.items():
         name = _NAMES.get(field, field)
@@ -52,7 +52,7 @@ def detail_lines(details: Mapping[str, object]) -> list[str]:
 
 
 def _turn_lines(turn: object) -> list[str]:
-    """A message: its role and its content. A message with more fields (tool calls, a type) stays JSON."""
+    """A message: its role and content. A message with more fields (tool calls, a type) is shown as JSON."""
     if isinstance(turn, dict) and set(turn) == {"role", "content"}:
         return _field_lines(str(turn["role"]), turn["content"], "      ")
     return [f"      {_text(turn)}"]

@@ -1,4 +1,4 @@
-"""Words for what was spent and saved, by job and by lane, and for what held each lane back."""
+"""Texts for usage, cost and savings of jobs and lanes, and for the limit that held each lane back."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from headway.reports.usage import UseReport
 from headway.stores.answer_cache import CallsSaved
 from headway.stores.records import Job
 
-#: Lanes that have a line of their own at the end of a run.
+#: At most this many lanes have a line in the summary of a run.
 MOST_LANES: Final = 12
-#: A smaller part of a limit than this was shared with other jobs.
+#: A lane whose share of a limit is smaller shared it with other jobs.
 SHARED: Final = 0.99
-#: A window of which so much was used was full.
+#: A window of which at least this share was used counts as full.
 FULL: Final = 0.9
 
 
 def saved_text(job: Job) -> str:
-    """What is not sent again, before the first request of a run."""
+    """What earlier runs have done, and the tokens and money that this saves."""
     text = f"{job.good:,} already done"
     spared = [money(job.saved_usd)] if job.saved_usd else []
     if job.saved_tokens > 0:
@@ -34,7 +34,7 @@ def saved_text(job: Job) -> str:
 
 
 def cached_lines(saved: CallsSaved) -> list[str]:
-    """What was answered from the cache, and what that saved."""
+    """How many units were answered from the cache, and what that saved."""
     if not saved.units:
         return []
     return [f"{saved.units:,} answered without a call, saving {savings_text(saved)}"]
@@ -47,7 +47,7 @@ def savings_text(saved: CallsSaved) -> str:
 
 
 def prediction_lines(comparison: Comparison | None) -> list[str]:
-    """What was predicted for a job and what it came to."""
+    """The prediction for a job beside its result."""
     if comparison is None:
         return []
     predicted = comparison.predicted
@@ -59,7 +59,7 @@ def prediction_lines(comparison: Comparison | None) -> list[str]:
 
 
 def use_text(use: UseReport) -> str:
-    """Tokens, refusals and money, with what of it was paid for nothing, and what is not known."""
+    """Tokens, rate-limited attempts and cost."""
     parts = [
         f"{count(use.input_tokens, 'token')} in",
         f"{use.output_tokens:,} out",
@@ -69,7 +69,7 @@ def use_text(use: UseReport) -> str:
 
 
 def cost_text(use: UseReport) -> str:
-    """The money alone; "" where there is nothing to say about it."""
+    """The cost, with the part for failed attempts and what is unknown; "" if there is none."""
     if not use.costs:
         return ""
     text, repeated, unsure = money(use.cost_usd or 0.0), use.repeated, use.unsure
@@ -83,7 +83,7 @@ def cost_text(use: UseReport) -> str:
 
 
 def lane_lines(view: View, uses: Mapping[str, UseReport]) -> list[str]:
-    """A line for each lane that did anything or was held: what it cost, and what held it back. `uses` are by the lane's key."""
+    """A line for each lane that started units or was held: its cost, and what held it back. `uses` are by the lane's key."""
     worked = [lane for lane in view.snapshot.lanes if lane.started or lane.holds]
     lines = []
     for lane in sorted(worked, key=lambda lane: view.names[lane.key])[:MOST_LANES]:
@@ -98,7 +98,7 @@ def lane_lines(view: View, uses: Mapping[str, UseReport]) -> list[str]:
 
 
 def held_back_text(lane: LaneView) -> str:
-    """Which limit the lane ran against over a run, and how much of it was used."""
+    """The limit that held the lane back over a run, and how much of it was used."""
     top, cap, hold = lane.shares[0] if lane.shares else None, lane.cap, _hold(lane)
     if (reserve := lane.reserve) is not None and reserve.binds:
         return f"limited by the budget reserved for {reserve.in_flight:,} in flight: {reserve_text(reserve)}"
@@ -123,7 +123,7 @@ def held_back_text(lane: LaneView) -> str:
 
 
 def _hold(lane: LaneView) -> str:
-    """How long the lane was held over a run, and why; "" where it was not."""
+    """How long the lane was held over a run, and why; "" if it was not."""
     if lane.holds:
         return hold_text(lane.held_s, lane.holds, lane.held_for)
     if lane.held_for:
@@ -132,13 +132,13 @@ def _hold(lane: LaneView) -> str:
 
 
 def hold_text(held_s: float, holds: int, reason: str) -> str:
-    """Holds in words: "held 2m 03s: You've hit your limit"."""
+    """The holds of a lane: "held 2m 03s: You've hit your limit"."""
     times = f" in {holds:,} holds" if holds > 1 else ""
     return f"held {duration(held_s)}{times}: {short(reason)}"
 
 
 def reserve_text(reserve: Reserve) -> str:
-    """What is set aside for a request, and what would make it less."""
+    """The money reserved for a request, and how to reduce it."""
     text = f"up to {money(reserve.usd)} per request, for {reserve.output_tokens:,.0f} output tokens"
     if reserve.limited:
         return f"{text} (max_tokens)"
@@ -146,14 +146,14 @@ def reserve_text(reserve: Reserve) -> str:
 
 
 def budget_line(view: View) -> str:
-    """Why a run that is out of money could not go on; "" where no request says what it would have taken."""
+    """Why a run could not continue within its budget; "" if no request has an estimate."""
     snapshot = view.snapshot
     short = [lane.reserve for lane in snapshot.lanes if lane.reserve is not None and lane.remaining]
     if not short or not snapshot.max_cost_usd:
         return ""
     least = min(short, key=lambda reserve: reserve.usd)
     left = max(0.0, snapshot.max_cost_usd - snapshot.spent_usd)
-    if not least.usd:  # A function says what a call has cost when it ends: nothing is set aside before.
+    if not least.usd:  # The cost of a function call is known only when it ends: nothing is reserved before.
         over = snapshot.spent_usd - snapshot.max_cost_usd
         passed = f"exceeded by {money(over)}" if over > ROUNDING else "reached"
         return f"the cap of {money(snapshot.max_cost_usd)} was {passed}: the cost of a call is known only when it ends"
@@ -161,7 +161,7 @@ def budget_line(view: View) -> str:
 
 
 def _unmeasured(lane: LaneView, top: LimitUsage | None) -> bool:
-    """Whether it was refused by a limit that it has not found yet; a window that was really full is one that it has."""
+    """Whether the lane was refused by a limit that it has not learned yet. A full window is a learned limit."""
     searching = any(meter.name == LEARNED for meter in lane.meters) and not any(
         share.found for share in lane.shares
     )

@@ -1,4 +1,4 @@
-"""What is known of jobs, units and lanes, as typed records: read by the commands, the displays and the dashboard.
+"""Typed reports about jobs, units and lanes, for the commands, the displays and a dashboard.
 
-Reports read the store and files beside it. They change nothing, print nothing and word nothing.
+Reports read the store and the files beside it. They change nothing, print nothing and contain no sentences.
 """

@@ -1,4 +1,4 @@
-"""A run that ended: its job, what it saved, and what held each lane back."""
+"""A run that ended: its job, what earlier runs saved, and what held each lane back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.stores.store import Store
 
 
 class LimitUse(msgspec.Struct, frozen=True):
-    """One limit, and the share of it that was used. `found`: the lane found it by itself."""
+    """One limit, and the share of it that was used. `found`: the lane learned it by itself."""
 
     name: str
     limit: float
@@ -25,7 +25,7 @@ class LimitUse(msgspec.Struct, frozen=True):
 
 
 class ReserveReport(msgspec.Struct, frozen=True):
-    """The money that is set aside for a request, where that kept a lane waiting."""
+    """The money reserved for a request, if a lane had to wait for it."""
 
     usd: float
     output_tokens: int
@@ -46,14 +46,14 @@ class LaneLimits(msgspec.Struct, frozen=True):
 
 
 class BudgetReport(msgspec.Struct, frozen=True):
-    """The cap of a run, and what is or may be spent of it."""
+    """The cap of a run, and what was or may have been spent of it."""
 
     max_cost_usd: float
     spent_usd: float
 
 
 class RunReport(msgspec.Struct, frozen=True):
-    """A run that ended. `next` is the command that goes on from here."""
+    """A run that ended. `next` is the command that continues the job."""
 
     job: JobReport
     elapsed_s: float
@@ -66,7 +66,7 @@ class RunReport(msgspec.Struct, frozen=True):
 def run_report(
     store: Store, before: Job, after: Job, ending: RunResult, next_command: str | None
 ) -> RunReport:
-    """What came of a run: the job before and after it."""
+    """The report of a run, from the job before and after it."""
     return RunReport(
         job=job_report(store, after, ending.state),
         elapsed_s=round(ending.view.elapsed_s, 3),
@@ -106,6 +106,6 @@ def _reserve(reserve: Reserve) -> ReserveReport:
 
 
 def budget_of(view: View) -> BudgetReport | None:
-    """The budget of a run; None where it has none."""
+    """The budget of a run; None if it has none."""
     snapshot = view.snapshot
     return BudgetReport(snapshot.max_cost_usd, snapshot.spent_usd) if snapshot.max_cost_usd else None

@@ -1,4 +1,4 @@
-"""The holds of a job's lanes over all of its runs, from the events on record."""
+"""The holds of a job's lanes over all of its runs, from recorded events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HoldReport(msgspec.Struct, frozen=True):
 
 
 def holds_of(store: Store, job: Job) -> dict[str, HoldReport]:
-    """What holds each lane had over all runs of a job, by the lane's name."""
+    """The holds of each lane over all runs of a job, by the lane's name."""
     lanes: dict[str, HoldHistory] = {}
     for event in store.events(job.id):
         if event.lane is not None and event.what in ("held", "released", "reopened", "stopped"):
@@ -43,23 +43,21 @@ class HoldHistory(msgspec.Struct):
     until_utc: float | None = None
 
     def add(self, event: JobEvent) -> None:
-        """Count the next event of the lane."""
+        """Add the next event of the lane."""
         if event.what == "released":
-            self.until_utc = (
-                None  # The last attempts in flight may have made it a little longer than the event says.
-            )
+            self.until_utc = None  # Attempts in flight may have made the hold longer than its event says.
         if event.what != "held":
             self.end(event.at_utc)
             return
         if self.until_utc is not None and event.at_utc > self.until_utc:
-            self.end(self.until_utc)  # Its process died during the hold.
+            self.end(self.until_utc)  # The process died during the hold.
         if self.since_utc is None:
             self.since_utc = event.at_utc
             self.holds += 1
         self.until_utc, self.reason = event.until_utc, event.text
 
     def end(self, utc: float) -> None:
-        """Close a hold that is open: then, or when it was to end."""
+        """End an open hold at this instant, or at its own end if that is earlier."""
         if self.since_utc is not None:
             end_utc = utc if self.until_utc is None else min(utc, self.until_utc)
             self.held_s += max(0.0, end_utc - self.since_utc)

@@ -1,4 +1,4 @@
-"""A job: its totals, what it took, its holds and its failures; and whether a process runs it."""
+"""A job: totals, usage, holds and failures; whether a process runs it; finding a job by name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from headway.stores.store import Store
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Units that failed alike: how many, and the index and message of the first."""
+    """Units that ended with the same code: how many, and the index and message of the first."""
 
     code: str
     units: int
@@ -35,7 +35,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class JobReport(msgspec.Struct, frozen=True):
-    """Everything that the commands tell of a job as JSON."""
+    """What the commands print about a job as JSON."""
 
     job: str
     state: State
@@ -68,12 +68,12 @@ class JobReport(msgspec.Struct, frozen=True):
 
     @property
     def good(self) -> int:
-        """Units that have their answer."""
+        """Units that have an answer."""
         return self.succeeded + self.cached
 
     @property
     def use(self) -> UseReport:
-        """What all of its attempts came to."""
+        """The usage of all attempts."""
         return UseReport(
             self.attempts, self.refused, self.input_tokens, self.output_tokens, self.cost_usd, self.unpriced_attempts,
             self.repeated, self.unsure,
@@ -81,7 +81,7 @@ class JobReport(msgspec.Struct, frozen=True):
 
 
 def job_report(store: Store, job: Job, state: State) -> JobReport:
-    """What the records have of a job. `state` is its own, or what a run that just ended made of it."""
+    """The report of a job. `state` is the job's own, or that of a run that just ended."""
     use, saved = use_report(job), cached_units(store, job)
     return JobReport(
         job=job.name,
@@ -109,7 +109,7 @@ def job_report(store: Store, job: Job, state: State) -> JobReport:
 
 
 def failures_of(store: Store, job: Job) -> list[Failure]:
-    """The failures of a job by kind."""
+    """The failures of a job, by code."""
     return [] if job.ended == job.good else [Failure(*failure) for failure in store.failures(job.id)]
 
 
@@ -119,14 +119,14 @@ def is_live(jobs_folder: Path, job: Job) -> bool:
 
 
 def state_of(jobs_folder: Path, job: Job) -> State:
-    """The job's state. A job that is "running" without a process was left by one that died."""
+    """The job's state; "interrupted" if it is recorded as running but its process died."""
     if job.state in LIVE and not is_live(jobs_folder, job):
         return "interrupted"
     return job.state
 
 
 def find_job(store: Store, name: str | None) -> Job:
-    """A job by its name or the beginning of it. A file's name means the latest job of that file, None the latest of all."""
+    """A job by its name or the beginning of it. The name of a file means its latest job, None the latest of all."""
     jobs = [job for job in store.jobs() if job.state != "ingesting"]
     if not jobs:
         raise UsageError("there are no jobs yet", hint="'headway run FILE' starts one")

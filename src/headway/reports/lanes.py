@@ -1,4 +1,4 @@
-"""A lane over all jobs: what it spent, what it learned, and how it looked last."""
+"""A lane over all jobs: its cost, what it learned, and its last recorded state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.stores.store import Store
 
 
 class LaneReport(msgspec.Struct, frozen=True):
-    """A lane. `learned` is what it takes into its next run, `seen` how it looked at `updated_utc`; its instants are UTC."""
+    """A lane. `learned` is kept for its next run. `seen` is its state at `updated_utc`; instants are UTC."""
 
     lane: str
     key: str
@@ -25,7 +25,7 @@ class LaneReport(msgspec.Struct, frozen=True):
 
 
 class _StoredWait(msgspec.Struct):
-    """What a lane waited for: the fields of `Wait`, or a sentence that an older version wrote."""
+    """A recorded wait: the fields of `Wait`, or a sentence of an older version."""
 
     reason: str | None = None
     until: float | None = None

@@ -1,4 +1,4 @@
-"""What was predicted for a job, beside what it came to."""
+"""The prediction for a job, compared with its result."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import msgspec
 from headway.stores.records import Job
 from headway.stores.store import Store
 
-#: Where a job's settings have its prediction.
+#: The key of the prediction in a job's settings.
 SETTING: Final = "predicted"
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """What a forecast said of a whole run. `began_utc` and `spent_usd` are set when a run takes it up."""
+    """The totals of a forecast. `began_utc` and `spent_usd` are set when a run starts with it."""
 
     planned_utc: float
     requests: int
@@ -26,7 +26,7 @@ class Prediction(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What was predicted, and what it has come to."""
+    """A prediction and the result so far."""
 
     predicted: Prediction
     took_s: float
@@ -35,7 +35,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def comparison(store: Store, job: Job) -> Comparison | None:
-    """Prediction and result of a job that has a prediction: all runs since then, without the time between them."""
+    """The prediction of a job, if it has one, and the result of all runs since then, without the time between them."""
     if SETTING not in job.settings:
         return None
     predicted = msgspec.convert(job.settings[SETTING], Prediction)

@@ -1,4 +1,4 @@
-"""A run at an instant, as displays and `progress.json` have it."""
+"""The state of a run at an instant, for displays and `progress.json`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.stores.files import read_own
 from headway.stores.job_lock import JOB_LEVELS
 from headway.stores.older_reasons import lane_wait
 
-#: Of the format of `progress.json`.
+#: The version of the format of `progress.json`.
 VERSION: Final = 1
 
 
@@ -51,7 +51,7 @@ class WaitReason(msgspec.Struct, frozen=True):
 
 
 class LaneProgress(msgspec.Struct, frozen=True):
-    """One lane. `wait` is in words; files of older versions have no `wait_reason`."""
+    """One lane. `wait` is a sentence. Files of older versions have no `wait_reason`."""
 
     in_flight: int
     queued: int
@@ -70,7 +70,7 @@ class LaneProgress(msgspec.Struct, frozen=True):
 
     @property
     def waits_for(self) -> Wait | None:
-        """What the lane waits for; its instant is in UTC."""
+        """What the lane waits for; its instant is UTC."""
         if self.wait is None:
             return None
         if (reason := self.wait_reason) is None:
@@ -89,7 +89,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def progress_of(view: View) -> Progress:
-    """What observers are shown of a run, as a report."""
+    """The report of what observers see."""
     in_flight = view.snapshot.in_flight
     totals = ProgressTotals(
         units=view.total,
@@ -130,7 +130,7 @@ def _lane(lane: LaneView, utc_offset_s: float) -> LaneProgress:
 
 
 def read_progress(folder: Path) -> Progress | None:
-    """What the process that runs a job wrote last into the job's folder; None where that cannot be read."""
+    """The last progress that the process of a job wrote; None if it cannot be read."""
     try:
         return msgspec.json.decode(read_own(folder / "progress.json", JOB_LEVELS), type=Progress)
     except (OSError, msgspec.DecodeError):

@@ -1,4 +1,4 @@
-"""How a job stands: what `headway status` shows."""
+"""The state of a job, as `headway status` shows it, and its lanes that cannot continue."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from headway.stores.answer_cache import CallsSaved
 from headway.stores.records import LIVE, Job
 from headway.stores.store import Store
 
-#: The status of units whose process died with them, until the job is resumed.
+#: The status of units that were in flight when their process died, until the job is resumed.
 UNKNOWN: Final = "unknown"
 
 
 class StatusReport(msgspec.Struct, frozen=True):
-    """How a job stands.
+    """The state of a job.
 
-    `progress` is there while a process runs the job. `stops` are lanes that cannot go on. `unknown` are the ids of units
-    that a process which died may have sent. `examples` are the ids of the first unit of each failure.
+    `progress` is set while a process runs the job. `stops` are lanes that cannot continue. `unknown` are the ids of units
+    that a dead process may have sent. `examples` are the ids of the first unit of each failure.
     """
 
     job: JobReport
@@ -39,7 +39,7 @@ class StatusReport(msgspec.Struct, frozen=True):
 
 
 def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
-    """What is known of a job now. Its small files are in `jobs_folder`/NAME."""
+    """The present state of a job. Its small files are in `jobs_folder`/NAME."""
     state = state_of(jobs_folder, job)
     live = state in LIVE
     report = job_report(store, job, state)
@@ -68,7 +68,7 @@ def example_ids(store: Store, job: Job, report: JobReport) -> list[str]:
 
 
 def _per_lane(store: Store, job: Job) -> dict[str, dict[str, int]]:
-    """Counts by status for each lane. Where there is only one, and no run left it in the middle, the job has them."""
+    """Counts by status for each lane. If there is only one and no process died, the job has the counts."""
     routes = store.routes(job.id)
     if len(routes) > 1 or job.state in LIVE:
         return store.per_lane(job.id)
@@ -77,20 +77,20 @@ def _per_lane(store: Store, job: Job) -> dict[str, dict[str, int]]:
 
 
 def _without_process(counts: dict[str, int]) -> dict[str, int]:
-    """Counts of a job that no process runs: the outcome of what was under way is unknown."""
+    """Counts of a job without a process: the outcome of units in flight is unknown."""
     left = sum(counts.get(status, 0) for status in ("assigned", "running"))
     rest = {status: n for status, n in counts.items() if status not in ("assigned", "running")}
     return {**rest, UNKNOWN: left} if left else rest
 
 
 def stops_now(progress: Progress) -> dict[str, StopReason]:
-    """The stopped lanes of a run that goes on, by name."""
+    """The stopped lanes of a running job, by name."""
     waits = {name: lane.waits_for for name, lane in progress.lanes.items()}
     return {name: wait.stop for name, wait in waits.items() if wait is not None and wait.stop is not None}
 
 
 def stops_left(store: Store, job: Job) -> dict[str, EndReason]:
-    """The lanes that the latest run left units of, by name. A run that merely ended says nothing of its lanes."""
+    """The lanes that stopped in the latest run, by name, without those that only the end of the run left unfinished."""
     if job.ended >= job.total:
         return {}
     names = {str(route.id): route.name for route in store.routes(job.id)}

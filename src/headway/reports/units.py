@@ -1,4 +1,4 @@
-"""One unit: what was sent, what came back, and every attempt at it."""
+"""One unit: its request, its answer and every attempt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.stores.store import Store
 
 
 def unit_report(store: Store, job: Job, index: int) -> UnitReport:
-    """What the records have of a unit."""
+    """The report of a unit."""
     path, body = store.request(job.id, index)
     row = store.results(job.id, index - 1, 1)[0]
     return UnitReport(
@@ -34,7 +34,7 @@ def unit_report(store: Store, job: Job, index: int) -> UnitReport:
 
 
 def find_unit(store: Store, job: Job, name: str) -> int:
-    """The index of a unit, from its id or its index."""
+    """The index of a unit, given its id or its index."""
     index = store.index_of(job.id, name)
     if index is not None:
         return index

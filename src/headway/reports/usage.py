@@ -1,4 +1,4 @@
-"""What attempts took and cost, and what was not spent: of a job, a lane, or a run before it starts."""
+"""Usage, cost and savings of jobs, lanes and runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class RepeatedUse(msgspec.Struct, frozen=True):
 
 
 class UnsureUse(msgspec.Struct, frozen=True):
-    """Attempts that did not say what they took, and the most that they may have cost."""
+    """Attempts that reported no usage, and the most that they may have cost."""
 
     attempts: int
     most_usd: float
 
 
 class UseReport(msgspec.Struct, frozen=True):
-    """What attempts came to. A cost of None is not known."""
+    """The usage of attempts. A cost of None is unknown."""
 
     attempts: int
     refused: int
@@ -43,7 +43,7 @@ class UseReport(msgspec.Struct, frozen=True):
 
 
 class SavedReport(msgspec.Struct, frozen=True):
-    """What a run need not send again: units that are done, and what they took."""
+    """What a run need not send again: finished units, their cost and tokens."""
 
     units: int
     cost_usd: float | None
@@ -51,7 +51,7 @@ class SavedReport(msgspec.Struct, frozen=True):
 
 
 class CacheSavings(msgspec.Struct, frozen=True):
-    """What was not spent because the cache had the answers."""
+    """What the cache saved."""
 
     input_tokens: int
     output_tokens: int
@@ -59,7 +59,7 @@ class CacheSavings(msgspec.Struct, frozen=True):
 
 
 def use_report(use: Job | UsageTotals) -> UseReport:
-    """What a job or some of its attempts came to."""
+    """The usage of a job, or of some of its attempts."""
     known_usd = use.known_usd
     return UseReport(
         attempts=use.attempts,
@@ -76,7 +76,7 @@ def use_report(use: Job | UsageTotals) -> UseReport:
 
 
 def saved_report(job: Job) -> SavedReport:
-    """What is done of a job already."""
+    """What earlier runs of a job have done."""
     return SavedReport(job.good, None if job.known_usd is None else job.saved_usd, job.saved_tokens)
 
 
@@ -86,7 +86,7 @@ def cached_units(store: Store, job: Job) -> CallsSaved:
 
 
 def uses_by_name(store: Store, job: Job) -> dict[str, UseReport]:
-    """What each of a job's lanes came to, by provider/model."""
+    """The usage of each of a job's lanes, by provider/model."""
     uses = store.use_by_route(job.id)
     return {route.name: use_report(uses[route.id]) for route in store.routes(job.id) if route.id in uses}
 

@@ -1,4 +1,4 @@
-"""Flags that several commands share, each written once."""
+"""Flags that several commands share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WHERE = (
 
 
 def _log_file(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
-    """Said before anything is read or made; nothing is made here either."""
+    """Reject a log file that cannot be created, before anything is read. Creates nothing."""
     if path is not None and path.is_dir():
         raise UsageError(f"--log-file {path} is a directory", hint="name a file")
     if path is not None and not path.parent.is_dir():
@@ -41,7 +41,7 @@ def _log_file(_ctx: click.Context, _param: click.Parameter, path: Path | None) -
 
 
 def output_name(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
-    """The callback of every --out: a name that nothing can be written as is told before anything is read."""
+    """The callback of every --out: rejects a file type that cannot be written, before anything is read."""
     if path is not None:
         from headway.batch.file_types import must_be_an_output
 
@@ -78,20 +78,20 @@ _RUN = (
 
 
 def where_options(command: Command) -> Command:
-    """--config and --db, and -v."""
+    """Add --config, --db and -v."""
     for option in (verbose_option, *reversed(_WHERE)):
         command = option(command)
     return command
 
 
 def run_options(command: Command) -> Command:
-    """What a command that runs a job takes."""
+    """Add the flags of every command that runs a job."""
     for option in (json_option, quiet_option, *reversed(_RUN)):
         command = option(command)
     return command
 
 
-#: The flags that say what is asked: together with the input they are the job.
+#: The flags that set the requests. Together with the input they identify the job.
 _RECIPE = (
     click.option("--prompt", metavar="TEXT", help="For a table: the question about each row; {{column}} is replaced by the row's cell. @FILE reads it from a file."),
     click.option("--system", metavar="TEXT", help="The system prompt; for a table, {{column}} works here too. @FILE reads it from a file."),
@@ -103,13 +103,13 @@ _RECIPE = (
 
 
 def recipe_options(command: Command) -> Command:
-    """What a command that makes a job takes."""
+    """Add the flags of every command that creates a job."""
     for option in reversed(_RECIPE):
         command = option(command)
     return command
 
 
-#: flag → what it limits, as help calls it.
+#: Flag → what it limits, for help texts and messages.
 LIMITS: Final = {
     "rpm": "requests per minute",
     "tpm": "tokens per minute",
@@ -121,7 +121,7 @@ MOST: Final = 1e12
 
 
 def limit_options(help_of: Callable[[str], str], metavar: str) -> Callable[[Any], Any]:
-    """A flag for each limit, as often as there are names; `help_of` makes a sentence of what it limits."""
+    """Add a repeatable flag for each limit. `help_of` makes its help text from what it limits."""
 
     def decorate(command: Any) -> Any:
         for name, words in reversed(LIMITS.items()):
@@ -135,7 +135,7 @@ def limit_options(help_of: Callable[[str], str], metavar: str) -> Callable[[Any]
 def limits_by_name(
     flags: dict[str, Any], check: Callable[[str, str], None] = lambda flag, name: None
 ) -> dict[str, dict[str, float]]:
-    """name → limit → value, out of NAME=VALUE; `check` gets each flag and the name in it."""
+    """name → limit → value, parsed from NAME=VALUE. `check` is called with each flag and its name."""
     limits: dict[str, dict[str, float]] = {}
     for limit in LIMITS:
         for text in flags[limit]:

@@ -1,8 +1,8 @@
-"""What Ctrl-C, SIGTERM and SIGHUP do before a command has handlers of its own.
+"""Ctrl-C, SIGTERM and SIGHUP until a command installs handlers of its own.
 
-They raise `KeyboardInterrupt`, with one exception: a module that is being loaded is loaded to its end first. An
-exception in the middle of an import reaches places that print it and go on (the callbacks of the import system's own
-locks), so the signal would be lost, or leave a traceback behind.
+They raise `KeyboardInterrupt`, with one exception: if a module is being imported, the import finishes first. Callbacks of
+the import system's locks print an exception and continue, so an exception in the middle of an import could lose the
+signal or leave a traceback.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-#: How long a signal waits for a module. Those of a run load in 0.3 s, in 1.4 to 2.2 s beside six busy processes on two
-#: cores; a user's may never.
+#: How long a signal waits for an import. The imports of a run take 0.3 s, and 1.4 to 2.2 s beside six busy processes on
+#: two cores. A user's module may never finish.
 PATIENCE_S = 5.0
-#: How often it looks whether the module is loaded.
+#: How often it checks whether the import has finished.
 POLL_S = 0.01
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP are a Ctrl-C from the first moment on, also where a container would otherwise not hear it at all."""
+    """Treat SIGTERM and SIGHUP like Ctrl-C from the start, even as process 1 of a container, which ignores them by default."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -44,7 +44,7 @@ def interruptible() -> Iterator[None]:
 
 
 class _StopHandler:
-    """The handler of these signals, and the one that waits for a module."""
+    """The signal handler. During an import it sends the signal again later."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -69,14 +69,14 @@ class _StopHandler:
 
 
 def _send_again(number: int) -> None:
-    """To the main thread by name: another one would take it without waking a read that blocks."""
+    """Send it to the main thread: in another thread it would not wake a blocking read."""
     main = threading.main_thread().ident
     if main is not None:
         signal.pthread_kill(main, number)
 
 
 def _is_loading(frame: FrameType | None) -> bool:
-    """Whether the import system is at work somewhere above a frame."""
+    """Whether a caller of the frame is the import system."""
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True
@@ -85,8 +85,8 @@ def _is_loading(frame: FrameType | None) -> bool:
 
 
 def terminal_gone() -> bool:
-    """Whether standard error is a terminal that was closed: nothing can be said any more."""
-    import termios  # only a command that cannot write pays for it
+    """Whether standard error is a terminal that was closed."""
+    import termios  # Loaded only if output cannot be written.
 
     try:
         termios.tcgetattr(2)

@@ -1,4 +1,4 @@
-"""Lines for people and JSON for programs, as the commands print them."""
+"""How the commands print text lines and JSON."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def say(text: str) -> None:
 
 
 def say_unless(quiet: bool) -> Callable[[str], None]:
-    """The same, or nothing at all."""
+    """`say`, or a function that prints nothing."""
     return (lambda text: None) if quiet else say
 
 
 def print_result(text: str, report: object, as_json: bool) -> int:
-    """The whole result of a command that had nothing to run, for people or for programs; its exit code."""
+    """Print the result of a command that had nothing to run, as text or JSON. Returns its exit code, 0."""
     if as_json:
         echo_json(report)
     else:
@@ -31,7 +31,7 @@ def print_result(text: str, report: object, as_json: bool) -> int:
 
 
 def print_json(value: Any) -> None:
-    """For programs, and still readable."""
+    """Print indented JSON on standard output."""
     echo_json(value, indent=True)
 
 
@@ -45,5 +45,5 @@ def flat(*reports: msgspec.Struct | dict[str, Any]) -> dict[str, Any]:
 
 
 def time_text(utc: float | None) -> str:
-    """A stored instant for people."""
+    """A stored instant as local time."""
     return "–" if utc is None else clock(utc)

@@ -1,4 +1,4 @@
-"""The exact command that resumes a job, with the flags that it needs to find the job and to keep its cap on money."""
+"""The command that resumes a job, with the flags that it needs to find the job and to keep its cost cap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headway.wiring.store_access import foreign_store_part
 
 
 def resume_command(config: Config, store: Store, job: Job, state: str) -> str:
-    """`headway resume JOB`, or `headway retry --failed JOB` where only failed units are left."""
+    """`headway resume JOB`, or `headway retry --failed JOB` if only failed units are left."""
     words = ["headway", "resume", job.name]
     if state == "failed" and job.ended == job.total:
         words = ["headway", "retry", "--failed", job.name]
@@ -32,7 +32,7 @@ def next_step(config: Config, store: Store, job: Job, state: str) -> str:
 
 
 def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
-    """Flags for what a plain command would not know."""
+    """Flags for settings that differ from the defaults of a plain command."""
     flags = []
     default = _default_config(None)
     if config.path is not None and (default is None or default.path != config.path):
@@ -51,12 +51,12 @@ def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
 
 
 def _is_refused(default: Config) -> bool:
-    """Whether the database is used only where it is named."""
+    """Whether the database is accepted only if it is named explicitly."""
     return not default.db_is_named and foreign_store_part(default) is not None
 
 
 def _needs_insecure_http(config: Config, default: Config | None) -> bool:
-    """Whether a provider may use plain http that could not without a flag."""
+    """Whether a provider needs --insecure-http to use plain http."""
     known = {} if default is None else default.providers
     return any(
         provider.insecure_http and is_plain_http(provider.base_url)
@@ -66,8 +66,8 @@ def _needs_insecure_http(config: Config, default: Config | None) -> bool:
 
 
 def _suggested_cap(config: Config, store: Store, job: Job, cap: float) -> float:
-    """A cap that is likely enough: two digits, rounded up."""
-    from headway.wiring.remaining_cost import sufficient_cap_usd  # Loaded only where a run is out of money.
+    """A cap that is probably high enough, rounded up to two digits."""
+    from headway.wiring.remaining_cost import sufficient_cap_usd  # Loaded only if a budget is used up.
 
     wanted = max(sufficient_cap_usd(config, store, job), 1.05 * cap)
     step = 10.0 ** (math.floor(math.log10(wanted)) - 1)
@@ -75,7 +75,7 @@ def _suggested_cap(config: Config, store: Store, job: Job, cap: float) -> float:
 
 
 def _default_config(path: Path | None) -> Config | None:
-    """The settings of a command without flags."""
+    """The settings that a command without flags would use."""
     try:
         return load(path, Path.cwd(), os.environ)
     except HeadwayError:

@@ -1,4 +1,4 @@
-"""Runs a job for the commands that do, shows it, and prints how it ended."""
+"""Runs a job for `run`, `resume` and `retry`: shows its progress and prints its summary."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from headway.wiring.submission import ReadyJob
 
 
 def flags_of(kind: FileJobKind, out: Path, **flags: Any) -> RunFlags:
-    """The flags of a command that runs a job."""
+    """The run options from the flags of a command."""
     delay_s = delay_of(flags["delay"])
     log_file: Path | None = flags.get("log_file")
     if log_file is not None and log_file.absolute() == out.absolute():
@@ -55,7 +55,7 @@ def flags_of(kind: FileJobKind, out: Path, **flags: Any) -> RunFlags:
 
 
 def delay_of(text: str) -> float:
-    """What --delay means."""
+    """The value of --delay in seconds."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -63,7 +63,7 @@ def delay_of(text: str) -> float:
 
 
 def display_for(progress: str, *, quiet: bool) -> Display | None:
-    """What shows the run on stderr: a live view on a terminal, lines elsewhere."""
+    """The display of the run on stderr: a live view on a terminal, lines elsewhere."""
     if quiet or progress == "none":
         return None
     if progress == "json":
@@ -79,9 +79,9 @@ def display_for(progress: str, *, quiet: bool) -> Display | None:
 
 
 def run_ready(ready: ReadyJob, *, progress: str, quiet: bool, as_json: bool) -> int:
-    """Run a job and print how it ended; returns the exit code. A job that is done needs no run, and no key."""
+    """Run a job, print its summary and return the exit code. A job that is complete needs no run and no key."""
     config, store, job, flags = ready
-    # A job whose process died between its last answer and its end is ended by a run that sends nothing.
+    # If the process died after the last answer but before the end of the job, a run that sends nothing ends the job.
     if job.good < job.total or job.state != "complete":
         return _run(ready, progress, quiet=quiet, as_json=as_json)
     with logged(config, job, flags) as log:
@@ -123,7 +123,7 @@ def _run(ready: ReadyJob, progress: str, *, quiet: bool, as_json: bool) -> int:
 
 @contextmanager
 def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None]:
-    """The log of a run, where one is wanted. It has the error as well that ends the run."""
+    """The log of a run, or None without --log-file. It records an error that ends the run."""
     path = flags.log_file
     if path is None:
         yield None
@@ -143,7 +143,7 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
 
 
 def _summary(config: Config, store: Store, job: Job, ending: RunResult, out: Path) -> list[str]:
-    """What a person wants to know at the end, and the command that goes on from here."""
+    """The summary of a run, with the command that continues the job."""
     report = job_report(store, job, ending.state)
     return summary_lines(
         RunSummary(
@@ -161,7 +161,7 @@ def _summary(config: Config, store: Store, job: Job, ending: RunResult, out: Pat
 
 
 def _run_json(config: Config, store: Store, before: Job, job: Job, ending: RunResult) -> dict[str, Any]:
-    """The job and what this run was like, in one JSON object."""
+    """The job and this run in one JSON object."""
     command = None if ending.state == "complete" else resume_command(config, store, job, ending.state)
     fields = flat(run_report(store, before, job, ending, command))
     return flat(fields.pop("job"), fields)

@@ -38,7 +38,7 @@ _RUN_KEYS: Final = (
 
 
 def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
-    """The configuration under the flags of a command."""
+    """The configuration, changed by the flags of a command."""
     loaded = load(config, Path.cwd(), os.environ)
     if flags.get("insecure_http"):
         loaded = with_insecure_http(loaded)
@@ -46,14 +46,14 @@ def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
 
 
 def print_config_notes(config: Config) -> None:
-    """Say where settings and keys come from, in at most two lines."""
+    """Print where settings and keys come from, in at most two lines."""
     _print_config_source(config)
     if dotenv_of(config) and (warning := exposed(config.root / ".env")):
         say(f"warning: {' — '.join(warning)}")
 
 
 def _print_config_source(config: Config) -> None:
-    """Name a config from outside the working directory, and the hosts that get a key because of it."""
+    """Name a config from outside the working directory, and the hosts that get a key from it."""
     if config.path is None or config.path.absolute().parent == Path.cwd():
         return
     dotenv = dotenv_of(config)
@@ -65,13 +65,13 @@ def _print_config_source(config: Config) -> None:
 
 
 def warn_network_file_system(config: Config) -> None:
-    """Warn of a database on a network file system."""
+    """Warn if the database is on a network file system."""
     if "://" not in config.db and (warning := network_warning(Path(config.db))) is not None:
         say(f"warning: {'; '.join(warning)}")
 
 
 def require_provider(config: Config) -> None:
-    """An error before any row is read, not one for each row."""
+    """Raise one error before any row is read, instead of one for each row."""
     if not config.providers:
         raise UsageError(
             "no provider is configured",
@@ -80,15 +80,15 @@ def require_provider(config: Config) -> None:
 
 
 def open_read_only(config: Config) -> Store:
-    """The records, for a command that changes nothing."""
+    """The store, for a command that changes nothing."""
     return open_store_read_only(config)
 
 
 def is_live(config: Config, job: Job) -> bool:
-    """Whether a process runs the job now."""
+    """Whether a process is running the job."""
     return jobs.is_live(jobs_folder(config), job)
 
 
 def state_of(config: Config, job: Job) -> State:
-    """The job's state; "interrupted" where its process died."""
+    """The job's state; "interrupted" if its process died."""
     return jobs.state_of(jobs_folder(config), job)
