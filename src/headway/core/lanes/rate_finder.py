@@ -81,7 +81,7 @@ DEPTH_TRUST: Final = 0.97
 DEPTH_BLUR_S: Final = 0.5
 #: Measurements that vary by less than 3 % leave no doubt; another dimension must be this much clearer to be taken.
 DOUBTFUL: Final = 0.03**2
-CLEARER: Final = 0.5
+CLEARER: Final = 0.3
 
 #: In a bucket this deep what is given back finds room. So it does where a ramp had so many accepted.
 DEEP_S: Final = 5.0
