@@ -151,6 +151,7 @@ def test_what_a_request_will_have_of_others_is_counted_in_its_length(taken: part
         ({"prompt": "x", "store_as": 5}, '"store_as" must be a name'),
         ({"prompt": "x", "store_as": "a b"}, '"store_as" must be a name'),
         ({"prompt": "x", "store_as": "1a"}, '"store_as" must be a name'),
+        ({"prompt": "x", "store_as": "re\u0301sume\u0301"}, '"store_as" must be a name'),
         ({"input": "x", "model": "e", "conversation": "c"}, '"conversation" is for answers with a text, and /v1/embeddings'),
         ({"input": "x", "model": "e", "store_as": "c"}, '"store_as" is for answers with a text, and /v1/embeddings'),
         (
@@ -168,6 +169,22 @@ def test_bad_use_is_an_error_with_the_line(taken: partial[Input], row: dict[str,
     assert message in line
 
 
+def test_every_bad_row_is_reported_whatever_is_wrong_with_the_rows_before_it(taken: partial[Input]) -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    first = {"messages": [{"role": "user", "content": [image]}], "conversation": "c"}
+    lines = refusals(taken, {"prompt": 5}, first, turn(model="beta/claude-x"))
+    assert [line.partition(": ")[0] for line in lines] == ["in.jsonl:1", "in.jsonl:3"]
+
+
+def test_a_row_that_is_too_deep_to_be_searched_for_names_is_a_bad_row(taken: partial[Input]) -> None:
+    deep: Any = "{{r}}"
+    for _ in range(900):
+        deep = [deep]
+    reader = {"messages": [{"role": "user", "content": [{"type": "x", "content": deep}]}]}
+    [line] = refusals(taken, {"prompt": "x", "store_as": "r"}, reader)
+    assert line.startswith("in.jsonl:2: nested too deeply")
+
+
 def test_an_image_cannot_go_on_at_another_api(taken: partial[Input]) -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     first = {"messages": [{"role": "user", "content": [image]}], "conversation": "c"}
@@ -177,6 +194,22 @@ def test_an_image_cannot_go_on_at_another_api(taken: partial[Input]) -> None:
 
 
 # -- what is sent --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["alpha/gpt-d", "beta/claude-d", "gamma/gemini-d", "delta/claude"])
+def test_words_that_a_schema_adds_to_every_row_do_not_replace_the_system_prompt(
+    taken: partial[Input], model: str
+) -> None:
+    """`--schema` in words makes a system prompt where a row has none: the one of the conversation stays."""
+    words = "Answer with JSON alone."
+    made = taken(
+        [
+            turn(prompt="one", model=model, system=f"PIRATE\n\n{words}"),
+            turn(prompt="two", model=model, system=words),
+        ]
+    )
+    made.answer(0, chat("1"))
+    assert "PIRATE" in json.dumps(made.sent(1))
 
 
 def test_a_turn_is_sent_with_all_that_was_said_before(taken: partial[Input]) -> None:

@@ -271,7 +271,7 @@ MISTAKES: list[tuple[str, str, str, str]] = [
     ),
     ("deeds:work", "def work(p:", "", "deeds.py: '(' was never closed"),
     ("work", "", "", 'providers.work.target: expected a function such as "package.module:function"'),
-    ("deeds:work", WORK, 'isolation = "fork"', 'expected "process" or "thread" or "inline", not a string'),
+    ("deeds:work", WORK, 'isolation = "fork"', """expected "process" or "thread" or "inline", not 'fork'"""),
     (
         "deeds:work",
         WORK,

@@ -156,7 +156,21 @@ def continued(own: ChatFormat, body: Body, earlier: Earlier) -> None:
         their_system = None if their_system is None else own.system(_system_text(their_system))
         their_turns = [own.turn(text) for text in texts_of(earlier.format, their_turns)]
     answer = own.turn(("assistant", earlier.answer or NO_TEXT))
-    own.join(body, their_system if system is None else system, [*their_turns, answer, *turns])
+    if system is None or _extends(their_system, system):
+        system = their_system
+    own.join(body, system, [*their_turns, answer, *turns])
+
+
+def _extends(their_system: Any, system: Any) -> bool:
+    """Whether the earlier system prompt ends with this one. `--schema` adds the same words to every row that needs them: a row
+    that has only these words has no system prompt of its own.
+    """
+    if their_system is None:
+        return False
+    try:
+        return _system_text(their_system).endswith("\n\n" + _system_text(system))
+    except UsageError:
+        return False
 
 
 def is_plain(own: ChatFormat, body: Body) -> bool:

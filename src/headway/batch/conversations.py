@@ -29,6 +29,7 @@ from headway.batch.chat_formats import (
     is_plain,
     texts_of,
 )
+from headway.batch.field_checks import STORED_NAME
 from headway.batch.input_size import has_open_input
 from headway.batch.rows import Row
 from headway.core.gates import Gates
@@ -47,7 +48,7 @@ EARLIER_TURNS: Final = "earlier_turns"
 #: Keys of a function's row that are not part of its text.
 _NOT_TEXT: Final = (CONVERSATION, "store_as", EARLIER_TURNS, "model")
 
-_NAME: Final = re.compile(r"\{\{\s*([^\W\d]\w*)\s*\}\}")
+_NAME: Final = re.compile(rf"\{{\{{\s*({STORED_NAME.pattern})\s*\}}\}}")
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -100,7 +101,10 @@ class RowDependencies:
             names.update(name for name in _NAME.findall(text) if name in self._stored)
             return text
 
-        change_texts(row.path, _decode(row.body), collect)
+        try:
+            change_texts(row.path, _decode(row.body), collect)
+        except RecursionError:
+            raise UsageError("nested too deeply to look for stored names in it") from None
         return frozenset(names)
 
     def _add_turn(self, row: Row, length: int) -> int:

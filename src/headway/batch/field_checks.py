@@ -6,6 +6,7 @@ Each check raises a `UsageError` that names the field and says what it must be. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ Fields = Mapping[str, Any]
 
 #: No model writes more. A larger number is a mistake, and would not fit the integers of a database.
 MOST_TOKENS: Final = 1_000_000_000
+#: A name that a row stores its answer under, and that later rows have in braces.
+STORED_NAME: Final = re.compile(r"[^\W\d]\w*")
 #: PostgreSQL's integer.
 LARGEST_PRIORITY: Final = 2**31 - 1
 
@@ -61,7 +64,7 @@ def store_as(value: object) -> str:
     """The name under which later rows find the text of the answer; "" without one."""
     if value is None:
         return ""
-    if type(value) is not str or not value.isidentifier():
+    if type(value) is not str or not STORED_NAME.fullmatch(value):
         raise UsageError('"store_as" must be a name of letters, digits and "_", such as "summary"')
     return value
 

@@ -88,14 +88,15 @@ class RowIntake:
         for line, row in numbered:
             if isinstance(row, BadRow):
                 self._note_bad(row)
-            elif self._skip_bad or not self._bad_count:
-                try:
-                    after, length = self._dependencies.edges(self._count, row)
-                except UsageError as error:
-                    self._note_bad(BadRow(line, str(error)))
-                else:
-                    self._count += 1
-                    yield self._unit(row, after, length)
+                continue
+            try:
+                after, length = self._dependencies.edges(self._count, row)
+            except UsageError as error:
+                self._note_bad(BadRow(line, str(error)))
+                continue
+            self._count += 1
+            if self._skip_bad or not self._bad_count:
+                yield self._unit(row, after, length)
 
     def _note_bad(self, row: BadRow) -> None:
         self._bad_count += 1

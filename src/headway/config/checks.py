@@ -121,8 +121,11 @@ def preflight(value: object) -> str:
 
 
 def _one_of(value: object, words: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in words:
-        raise expected(" or ".join(f'"{word}"' for word in words), value)
+    choices = " or ".join(f'"{word}"' for word in words)
+    if not isinstance(value, str):
+        raise expected(choices, value)
+    if value not in words:
+        raise ValueError(f"expected {choices}, not {value[:40]!r}")
     return value
 
 
