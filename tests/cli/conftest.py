@@ -1,4 +1,4 @@
-"""A provider for the commands that send, and `headway` called in this process, which is twenty times as quick."""
+"""A fake provider, and `headway` called in this process, which is twenty times as fast as a new one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from headway.cli import main
 from headway.fake.process import FakeProcess, fake_process
 
 _numbers = itertools.count()
-#: Nothing takes as long, also on a busy machine; pytest's own timeout comes later.
+#: Longer than any command takes on a busy machine, and shorter than pytest's own timeout.
 TOO_LONG_S = 60.0
 
-#: Each account is known by its key; whoever has another key gets the default, which is quick.
+#: Accounts by their key. Any other key gets the default account, which is fast.
 PLAN = """
 accounts:
   default: {latency: {min: 10ms, max: 25ms}}
@@ -34,7 +34,7 @@ accounts:
   hanging: {key: sk-hanging-account, faults: [{kind: hang}]}
 answers:
   - {contains: "#fits", turns: [{mood: good, score: 0.5, tags: [a]}]}
-  - {contains: "#mended", turns: [{mood: good, score: 7}, {mood: better, score: 1, tags: []}]}
+  - {contains: "#repaired", turns: [{mood: good, score: 7}, {mood: better, score: 1, tags: []}]}
   - {contains: "#never", turns: ["sorry"]}
 """
 
@@ -60,7 +60,7 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProcess]:
 
 @pytest.fixture
 def stage(tmp_path: Path, provider: FakeProcess, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """A directory with ten units, where one is."""
+    """A working directory with a config and ten units."""
     made = Stage(tmp_path, provider, f"cli-{os.getpid()}-{next(_numbers)}", units=10)
     made.configure()
     made.write_input()
@@ -72,7 +72,7 @@ def stage(tmp_path: Path, provider: FakeProcess, monkeypatch: pytest.MonkeyPatch
 
 
 def _interrupt_twice() -> None:
-    """A run that does not end is interrupted: pytest's own timeout cannot reach into its loop."""
+    """Interrupt a run that does not end: pytest's own timeout cannot reach into its event loop."""
     for _ in range(2):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.5)

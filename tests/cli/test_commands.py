@@ -1,4 +1,4 @@
-"""What holds for every command: it loads, it is documented, it shows an example."""
+"""Every command loads, is documented and shows an example."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_page_of_commands_is_current() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("simulate", "fake", "demo")])
-def test_every_command_around_jobs_speaks_json(name: str) -> None:
+def test_every_job_command_has_json(name: str) -> None:
     command = LazyGroup().get_command(click.Context(click.Group()), name)
     assert command is not None
     commands = command.commands.values() if isinstance(command, click.Group) else (command,)
@@ -43,7 +43,7 @@ def test_every_command_around_jobs_speaks_json(name: str) -> None:
 
 
 def completed(*words: str) -> set[str]:
-    """What a shell is offered behind these words, as docs/how-to/completion.md sets it up."""
+    """The completions that a shell gets after these words, set up as in docs/how-to/completion.md."""
     environ = {
         **os.environ,
         "_HEADWAY_COMPLETE": "bash_complete",
@@ -67,8 +67,8 @@ def test_a_shell_completes_commands_flags_values_and_files() -> None:
     assert completed("run", "que") == {"file,que"}
 
 
-def test_the_shells_part_can_be_written() -> None:
-    for shell in ("zsh", "fish"):  # bash is asked for its version, and need not be there.
+def test_the_completion_script_of_a_shell_can_be_printed() -> None:
+    for shell in ("zsh", "fish"):  # Not bash: it would be run to find its version, and may be missing.
         done = subprocess.run(
             [sys.executable, "-c", "from headway.cli import main; main()"],
             env={**os.environ, "_HEADWAY_COMPLETE": f"{shell}_source"},

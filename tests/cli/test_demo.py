@@ -1,4 +1,4 @@
-"""`headway demo`: a small one, and where it may leave its files."""
+"""`headway demo`: a small demo, and where it may write its files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headway.cli import demo, main
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One account, a few rows, and all of it done before the interruption."""
+    """One account and a few rows, finished before the interruption."""
     monkeypatch.setattr(demo, "ACCOUNTS", {"large": (6_000, 900_000, 3, True, 10)})
     monkeypatch.setattr(demo, "INTERRUPT_S", 60.0)
 
@@ -21,7 +21,7 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_demo_is_kept_in_a_new_directory_and_not_made_there_again(
+def test_a_demo_is_kept_in_a_new_directory_and_a_second_one_is_refused(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "kept" / "here"
@@ -43,7 +43,7 @@ def test_a_demo_is_kept_in_an_empty_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["headway.toml", ".env", "questions.jsonl", "notes.txt"])
-def test_files_that_are_there_are_not_replaced(
+def test_existing_files_are_not_replaced(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
     mine = tmp_path / name
@@ -58,7 +58,7 @@ def test_files_that_are_there_are_not_replaced(
     assert mine.read_text() == "mine"
 
 
-def test_a_file_is_no_directory(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_instead_of_a_directory_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "mine"
     mine.write_text("mine")
     assert main(["demo", "--keep", str(mine)]) == 2
@@ -66,7 +66,7 @@ def test_a_file_is_no_directory(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert f"{mine} is not a directory" in line
 
 
-def test_a_directory_that_cannot_be_made_is_an_error_in_one_line(
+def test_a_directory_that_cannot_be_created_is_an_error_in_one_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")

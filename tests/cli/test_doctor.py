@@ -1,4 +1,4 @@
-"""`headway doctor`: a line a check, the next step where one is needed, and nothing is changed or told."""
+"""`headway doctor`: a line per check, the next step if needed; it changes nothing and shows no key."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Found(NamedTuple):
 def look(headway: Headway, *args: str) -> dict[str, Found]:
     """All checks by name; the exit code says whether there is a problem."""
     done = headway("doctor", "--json", *args)
-    told: dict[str, Any] = json.loads(done.out)
-    found = {check.pop("name"): Found(**check) for check in told["checks"]}
+    report: dict[str, Any] = json.loads(done.out)
+    found = {check.pop("name"): Found(**check) for check in report["checks"]}
     problems = any(check.state == "problem" for check in found.values())
-    assert (done.code, told["ok"]) == ((1, False) if problems else (0, True))
+    assert (done.code, report["ok"]) == ((1, False) if problems else (0, True))
     assert KEY not in done.out + done.err
     return found
 
 
-def test_all_is_well(stage: Stage, headway: Headway) -> None:
+def test_no_problems(stage: Stage, headway: Headway) -> None:
     done = headway("doctor")
     assert done.code == 0, done.out
     assert done.err == ""
@@ -65,7 +65,7 @@ def test_all_is_well(stage: Stage, headway: Headway) -> None:
     assert not (stage.root / ".headway").exists(), "nothing is made"
 
 
-def test_after_a_run_the_database_is_looked_at(stage: Stage, headway: Headway) -> None:
+def test_after_a_run_the_database_is_checked(stage: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
     before = stage.db.read_bytes()
     found = look(headway, "--offline")
@@ -74,7 +74,7 @@ def test_after_a_run_the_database_is_looked_at(stage: Stage, headway: Headway) -
     assert stage.db.read_bytes() == before
 
 
-def test_a_job_that_a_dead_process_left(stage: Stage, headway: Headway) -> None:
+def test_a_job_left_by_a_dead_process_is_named(stage: Stage, headway: Headway) -> None:
     stage.ends_by_kill("run", "in.jsonl", faults={"kill": {"at": "add_answer", "when": "after", "n": 1}})
     found = look(headway, "--offline")
     name = stage.job()["name"]
@@ -82,7 +82,7 @@ def test_a_job_that_a_dead_process_left(stage: Stage, headway: Headway) -> None:
     assert found["jobs"].next == f"resume: headway resume {name}"
 
 
-def test_offline_connects_to_nobody(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_makes_no_connection(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_network(*_: object, **__: object) -> None:
         raise AssertionError("a connection")
 
@@ -109,7 +109,7 @@ def test_a_key_that_is_missing_or_cannot_be_one(
     assert ".env:1" in found.text
 
 
-def test_a_server_on_this_machine_needs_no_key_but_it_is_told_that_there_is_none(
+def test_a_local_server_needs_no_key_and_the_missing_key_is_named(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = stage.root / "headway.toml"
@@ -122,7 +122,7 @@ def test_a_server_on_this_machine_needs_no_key_but_it_is_told_that_there_is_none
     )
 
 
-def test_a_key_that_would_go_out_unencrypted(stage: Stage, headway: Headway) -> None:
+def test_a_key_that_would_be_sent_unencrypted(stage: Stage, headway: Headway) -> None:
     text = (stage.root / "headway.toml").read_text().replace(stage.fake.url, "http://example.invalid")
     (stage.root / "headway.toml").write_text(text)
     assert look(headway, "--offline")["alpha key"].state == "problem"
@@ -155,26 +155,26 @@ def test_nothing_is_configured(stage: Stage, headway: Headway, monkeypatch: pyte
 # -- addresses -------------------------------------------------------------------------------------------------------
 
 
-class Ears(BaseHTTPRequestHandler):
-    """A server that remembers what it was asked."""
+class RecordingServer(BaseHTTPRequestHandler):
+    """A server that records its requests."""
 
     heard: ClassVar[list[tuple[str, dict[str, str]]]] = []
     status = 404
 
     def do_HEAD(self) -> None:
-        Ears.heard.append((self.path, dict(self.headers)))
-        self.send_response(Ears.status)
+        RecordingServer.heard.append((self.path, dict(self.headers)))
+        self.send_response(RecordingServer.status)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Nothing on stderr."""
+        """Print nothing on stderr."""
 
 
 @pytest.fixture
 def ears() -> Iterator[str]:
-    Ears.heard.clear()
-    Ears.status = 404
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Ears)
+    RecordingServer.heard.clear()
+    RecordingServer.status = 404
+    server = ThreadingHTTPServer(("127.0.0.1", 0), RecordingServer)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/v1"
@@ -183,18 +183,18 @@ def ears() -> Iterator[str]:
     thread.join()
 
 
-def test_an_address_is_asked_once_and_without_a_key(ears: str) -> None:
+def test_an_address_is_checked_once_and_without_a_key(ears: str) -> None:
     assert connectivity.check_address(ears).state == "ok"
-    [(path, headers)] = Ears.heard
+    [(path, headers)] = RecordingServer.heard
     assert path == "/"
     assert not {"authorization", "x-api-key"} & {name.lower() for name in headers}
-    Ears.status = 502
+    RecordingServer.status = 502
     assert connectivity.check_address(ears).state == "warning"
 
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A port that takes connections and says nothing."""
+    """A port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -210,7 +210,7 @@ def test_addresses_that_do_not_answer(silent: str, monkeypatch: pytest.MonkeyPat
     assert refused.next
 
 
-def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_name_that_cannot_be_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "unknown")
 
@@ -221,7 +221,7 @@ def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "HTTPS_PROXY" in answer.next
 
 
-def test_one_that_never_answers_does_not_keep_the_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_never_answers_does_not_delay_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
 
     def slow(address: str) -> connectivity.ConnectionCheck:
@@ -232,7 +232,7 @@ def test_one_that_never_answers_does_not_keep_the_others_waiting(monkeypatch: py
     monkeypatch.setattr(connectivity, "check_address", slow)
     monkeypatch.setattr(
         connectivity, "PATIENCE_S", 1.0
-    )  # The quick one's thread must get its turn meanwhile.
+    )  # Longer than the fast check needs on a busy machine.
     answers = connectivity.check_all(["http://slow", "http://quick"])
     gate.set()
     assert {address: answer.state for address, answer in answers.items()} == {
@@ -265,7 +265,7 @@ def test_databases_that_cannot_be_used(stage: Stage, headway: Headway) -> None:
         assert "secret" not in found.text
 
 
-def test_a_database_that_somebody_keeps_locked(
+def test_a_database_that_another_process_keeps_locked(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
@@ -308,7 +308,9 @@ def test_an_old_sqlite_and_no_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctor_checks.packages().state == "problem"
 
 
-def test_whose_key_it_is(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_key_comes_from_is_named(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("AWS_BEARER_TOKEN_BEDROCK", "GEMINI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA0123456789")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil"
-#: What a program that is attacked would pass on.
+#: Control sequences that must never reach a terminal.
 HARM = ("\x1b", "\x07", "\x9b", "\u202e")
 WORK = f"""
 import headway
@@ -77,7 +77,7 @@ def test_nothing_that_is_printed_or_logged_controls_a_terminal(folder: Path) -> 
     check((folder / "run.log").read_text())
 
 
-def test_an_error_of_a_command_controls_nothing_either(folder: Path) -> None:
+def test_errors_of_commands_are_escaped_too(folder: Path) -> None:
     said = headway(folder, "run", f"no{EVIL}.jsonl")
     check(said)
     assert "owned" in said
@@ -85,7 +85,7 @@ def test_an_error_of_a_command_controls_nothing_either(folder: Path) -> None:
     check(headway(folder, "run", "in.jsonl"))
 
 
-def test_results_are_data_and_stay_as_they_are(folder: Path) -> None:
+def test_results_are_data_and_stay_unchanged(folder: Path) -> None:
     headway(folder, "run", "in.jsonl")
     first = json.loads((folder / "in.results.jsonl").read_text().splitlines()[0])
     assert first["response"]["body"] == EVIL
@@ -101,7 +101,7 @@ def work(unit, context):
 
 
 def lines_that_begin_as_ours(output: str) -> list[str]:
-    """A text of several lines that `show` indents below its name is none."""
+    """Lines of output that look like Headway's own. Lines that `show` indents below a name do not count."""
     return [line for line in output.splitlines() if line.startswith(("  update needed", "  results: clean"))]
 
 
@@ -117,7 +117,7 @@ def test_no_id_file_name_or_error_prints_a_line_of_its_own(folder: Path) -> None
     assert [line for output in outputs for line in lines_that_begin_as_ours(output)] == []
 
 
-def test_texts_of_several_lines_are_shown_as_they_are(folder: Path) -> None:
+def test_texts_of_several_lines_keep_their_lines(folder: Path) -> None:
     """A value, and the text of an exception that `headway.map` recorded."""
     (folder / "mapped.py").write_text(
         "import headway\n\ndef lines(item):\n    return 'one\\ntwo'\n\nheadway.map(lines, [1], db='m.db', key=str)\n"

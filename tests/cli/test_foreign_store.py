@@ -1,4 +1,4 @@
-"""Records that another user put where Headway looks for its own: refused, unless they are named."""
+"""A store of another user where Headway looks for its own is refused unless it is named."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_folder_with_prices_alone_is_refused_before_they_are_read(
 
 
 @pytest.mark.parametrize("how", ["flag", "environment", "file"])
-def test_records_that_are_named_are_used(
+def test_a_store_that_is_named_is_used(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
@@ -73,7 +73,7 @@ def test_records_that_are_named_are_used(
     assert headway("jobs", *flags).code == 0
 
 
-def test_the_next_command_names_them_again(
+def test_the_resume_hint_names_the_store(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert headway("run", "in.jsonl", "-q", "--max-duration", "1ms").code == 3
@@ -90,7 +90,7 @@ def test_python_programs_name_their_records(stage: Stage, monkeypatch: pytest.Mo
     assert library.map(str, [1, 2], db=path, key=str, name="first", progress=False) == ["1", "2"]
 
 
-def test_records_that_root_made_are_used_unless_every_user_may_write_them(
+def test_a_store_of_root_is_used_unless_every_user_may_write_it(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
@@ -105,7 +105,7 @@ def test_records_that_root_made_are_used_unless_every_user_may_write_them(
     assert f"{stage.db} belongs to root, and every user may write it" in done.err
 
 
-def test_our_own_that_every_user_may_write_are_used(stage: Stage, headway: Headway) -> None:
+def test_our_own_store_is_used_even_if_every_user_may_write_it(stage: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
     stage.db.chmod(0o666)
     assert headway("jobs").code == 0
@@ -126,15 +126,17 @@ def test_a_link_that_another_user_made_is_refused(
     assert f"{link} belongs to another user" in done.err
 
 
-def test_doctor_says_so(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_foreign_store(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
     give_away(stage.db, monkeypatch)
-    told = json.loads(headway("doctor", "--offline", "--json").out)
-    [found] = [check for check in told["checks"] if check["name"] == "database"]
+    report = json.loads(headway("doctor", "--offline", "--json").out)
+    [found] = [check for check in report["checks"] if check["name"] == "database"]
     assert found["state"] == "problem"
     assert f"{stage.db} belongs to another user" in found["text"]
-    told = json.loads(headway("doctor", "--offline", "--json", "--db", str(stage.db)).out)
-    [found] = [check for check in told["checks"] if check["name"] == "database owner"]
+    report = json.loads(headway("doctor", "--offline", "--json", "--db", str(stage.db)).out)
+    [found] = [check for check in report["checks"] if check["name"] == "database owner"]
     assert found["state"] == "warning"
     assert "belongs to another user" in found["text"]
 
@@ -146,7 +148,7 @@ only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be root"
 
 @only_root
 @pytest.mark.parametrize("how", ["the directory's owner", "sudo"])
-def test_root_uses_what_belongs_to_the_owner_of_a_checkout_and_to_who_called_sudo(
+def test_root_uses_stores_of_the_checkouts_owner_and_of_the_sudo_user(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
@@ -162,7 +164,7 @@ def test_root_uses_what_belongs_to_the_owner_of_a_checkout_and_to_who_called_sud
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A directory as /tmp is: every user may make files in it."""
+    """A directory like /tmp: every user may create files in it."""
     folder = Path(tempfile.mkdtemp(prefix="headway-shared-"))
     folder.chmod(0o1777)
     yield folder

@@ -1,8 +1,8 @@
-"""What the commands print about jobs, whole: every word for people, every key for programs.
+"""Complete transcripts of the commands about jobs: every text and every JSON key.
 
 Each scenario's output is compared with a file in `golden/`. Digits become `#` and instants `TIME`, so that two runs print
-the same; JSON keeps its keys, their order and its texts. `HEADWAY_WRITE_GOLDEN=1` writes the files anew: look at the
-difference before you commit it.
+the same; JSON keeps its keys, their order and its texts. `HEADWAY_WRITE_GOLDEN=1` rewrites the files: review the diff
+before you commit it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .conftest import Done, Headway
 
 GOLDEN = Path(__file__).with_name("golden")
 TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+Z)?|\b\d\d:\d\d:\d\d\b")
-#: What differs from run to run and is no digit.
+#: Names that differ from run to run.
 NAME = re.compile(r"\bin-[0-9a-f]{6}\b")
 ACCOUNT = re.compile(r"(?<=\|)[0-9a-f]{6,}(?=\|)|(?<=\bchatcmpl-)[0-9a-f]+|(?<=\breq_)[0-9a-f]+")
-#: Which limits a short run got close to, likewise; tests/reports holds their keys.
+#: The limits that a short run came close to depend on timing; tests/reports checks their keys.
 BY_TIMING = "depends on timing"
-#: Headway's own frames of a traceback.
+#: Headway's own frames of a traceback are left out.
 OURS = re.compile(r'(?<=Traceback \(most recent call last\):\n).*?(?= +File "DIR)', re.DOTALL)
-#: Which limit bound depends on how fast the machine is; tests of their own hold these words.
+#: Which limit bound depends on the speed of the machine; other tests check these texts.
 BOUND = re.compile(r"(?<= succeeded; ).*|(?<=latest run: ).*")
 LOOKS = (
     ("jobs",), ("jobs", "--json"), ("status",), ("status", "--json"),
@@ -70,7 +70,7 @@ def _plain(text: str, stage: Stage) -> str:
 
 
 def _shape(value: Any, stage: Stage) -> Any:
-    """The value with its keys; figures are only there or null."""
+    """The value with its keys; a figure becomes "#", null stays."""
     if isinstance(value, dict):
         return {
             _plain(key, stage): BY_TIMING

@@ -1,4 +1,4 @@
-"""A run that met a hold says so once while it waits, and names it at its end."""
+"""A run that meets a hold reports it once while it waits, and names it in its summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headway.stores.records import JobEvent
 from .conftest import Done, Headway
 
 REASON = "You've hit your limit · resets 4pm (America/Los_Angeles)"
-#: Four workers meet the limit one after another; it is over for whoever starts later.
+#: Four workers meet the limit one after another; workers that start later do not.
 AGENT = """
 import sys, time
 from pathlib import Path
@@ -51,7 +51,7 @@ default_wait = "1s"
 
 @pytest.fixture
 def agents(stage: Stage) -> Stage:
-    """Fifteen units for workers that meet a limit."""
+    """Fifteen units whose workers meet a limit."""
     (stage.root / "headway.toml").write_text(CONFIG)
     (stage.root / "agent.py").write_text(AGENT)
     stage.write_input([{"id": f"u{index}", "payload": index} for index in range(15)])
@@ -63,7 +63,9 @@ def lane_line(done: Done, lane: str) -> str:
     return line
 
 
-def test_a_limit_that_workers_meet_is_told_once_and_named_at_the_end(agents: Stage, headway: Headway) -> None:
+def test_a_limit_that_workers_meet_is_reported_once_and_in_the_summary(
+    agents: Stage, headway: Headway
+) -> None:
     done = headway("run", "in.jsonl", "--progress", "plain")
     assert done.code == 0, done.err
     assert done.err.count("held until") == 1, done.err
@@ -71,8 +73,8 @@ def test_a_limit_that_workers_meet_is_told_once_and_named_at_the_end(agents: Sta
     assert re.search(r"15 succeeded; (.* used\); )?held \d\.\d s: You've hit your limit$", line), line
     assert "no limit" not in line
 
-    told = headway("status")
-    assert re.search(r"work/work was held \d\.\d s: You've hit your limit\n", told.out), told.out
+    report = headway("status")
+    assert re.search(r"work/work was held \d\.\d s: You've hit your limit\n", report.out), report.out
     holds = json.loads(headway("status", "--json").out)["holds"]["work/work"]
     assert (holds["holds"], holds["reason"]) == (1, "You've hit your limit")
     assert holds["held_s"] == pytest.approx(1.3, abs=0.9)
@@ -80,7 +82,7 @@ def test_a_limit_that_workers_meet_is_told_once_and_named_at_the_end(agents: Sta
 
 
 def recorded_hold(stage: Stage, headway: Headway, seconds: float) -> None:
-    """As a run leaves it whose provider said "come back later"; the input is new work for the same lane."""
+    """A recorded hold, as after "come back later"; the input is new work for the same lane."""
     assert headway("run", "in.jsonl", "-q").code == 0
     with closing(sqlite3.connect(stage.db)) as db, db:
         hold = "UPDATE lanes SET record = json_set(record, '$.held_until_utc', ?, '$.hold_reason', ?)"
@@ -91,7 +93,7 @@ def recorded_hold(stage: Stage, headway: Headway, seconds: float) -> None:
     stage.write_input()
 
 
-def test_a_hold_of_a_provider_is_named_at_the_end(stage: Stage, headway: Headway) -> None:
+def test_a_hold_of_a_provider_is_in_the_summary(stage: Stage, headway: Headway) -> None:
     recorded_hold(stage, headway, 1.5)
     done = headway("run", "in.jsonl", "--force", "--progress", "plain", "--json")
     assert done.code == 0, done.err
@@ -103,7 +105,7 @@ def test_a_hold_of_a_provider_is_named_at_the_end(stage: Stage, headway: Headway
     assert facts["holds"]["alpha/gpt-x"]["reason"] == REASON
 
 
-def test_a_run_that_only_waited_names_what_for(stage: Stage, headway: Headway) -> None:
+def test_a_run_that_only_waited_names_the_hold(stage: Stage, headway: Headway) -> None:
     recorded_hold(stage, headway, 3_600.0)
     done = headway("run", "in.jsonl", "--force", "--max-duration", "300ms", "--progress", "none")
     assert done.code == 3, done.err

@@ -1,4 +1,4 @@
-"""`headway init`: a file that loads, explains every key, and holds none of them."""
+"""`headway init`: the file loads, explains every setting and contains no API key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = "sk-init-0c9d8e7f6a5b4c3d"
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory where nothing is, and an environment without keys."""
+    """An empty directory, and an environment without keys."""
     names = [host.variable for host in HOSTS] + [*ADDRESS_VARIABLES.values(), *AWS_VARIABLES]
     names += ["GOOGLE_API_KEY", "AWS_REGION", "AWS_DEFAULT_REGION"]
     for name in (*names, "HEADWAY_DB", "HEADWAY_CONFIG", "HEADWAY_DEBUG"):
@@ -43,7 +43,7 @@ def init(capfd: pytest.CaptureFixture[str], *args: str) -> Done:
 
 
 def switched_on(text: str) -> str:
-    """The file with every setting in it that is off."""
+    """The file with every commented setting switched on."""
     return re.sub(r"^#(?! )", "", text, flags=re.MULTILINE)
 
 
@@ -78,7 +78,7 @@ def test_the_addresses_are_those_of_the_profiles() -> None:
     assert set(VENDOR_PROFILES) <= set(PROFILES)
 
 
-def test_what_keeps_an_account_out_is_said(
+def test_what_an_account_lacks_is_named(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", SECRET)
@@ -113,9 +113,7 @@ def test_a_key_from_an_env_file(here: Path, capfd: pytest.CaptureFixture[str]) -
     assert SECRET not in json.dumps(facts) + (here / "headway.toml").read_text()
 
 
-def test_without_a_key_there_is_a_server_on_this_machine(
-    here: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_key_the_file_names_a_local_server(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = init(capfd)
     assert done.code == 0
     assert "no key was found" in done.out
@@ -126,7 +124,7 @@ def test_without_a_key_there_is_a_server_on_this_machine(
     assert provider.model, "rows need name none"
 
 
-def test_what_it_says_next_works(
+def test_the_next_steps_work(
     stage: Stage, headway: Headway, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage.input.unlink()
@@ -151,7 +149,7 @@ def test_every_key_is_explained_and_every_setting_can_be_switched_on(
     tables |= {f"providers.NAME.{name}": first[name] for name in ("limits", "retry", "prices")}
     for place, keys in TABLES.items():
         if place in tables:
-            # These two are of one kind only, and stand in the tables of that kind.
+            # These two belong to one kind, and are in the tables of that kind.
             assert (
                 keys.keys() - {"like", "api_version", "region", *KINDS["python"].keys} <= tables[place].keys()
             ), place
@@ -184,7 +182,7 @@ def test_defaults_that_are_shown_are_the_defaults(here: Path) -> None:
 def test_an_address_in_the_environment_is_kept(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A key that runs without a file send to a gateway is not sent elsewhere because of a file."""
+    """A key that is sent to a gateway without a file goes to the same gateway with one."""
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example/openai/v1/")
     before = load(None, here, os.environ).providers["openai"].base_url
@@ -202,7 +200,7 @@ def test_an_address_cannot_write_into_the_file() -> None:
 
 
 @pytest.mark.parametrize("link", [False, True])
-def test_a_file_that_is_there_stays_unless_forced(
+def test_an_existing_file_stays_without_force(
     here: Path, capfd: pytest.CaptureFixture[str], link: bool
 ) -> None:
     path = here / "headway.toml"
@@ -221,7 +219,7 @@ def test_a_file_that_is_there_stays_unless_forced(
     assert sorted(one.name for one in here.iterdir()) == ["headway.toml"]
 
 
-def test_a_file_above_is_mentioned(
+def test_a_config_in_a_parent_directory_is_mentioned(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (here / "headway.toml").write_text("")

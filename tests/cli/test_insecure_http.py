@@ -1,4 +1,4 @@
-"""A key goes to another machine over plain http only where somebody allows it."""
+"""A key is sent to another machine over plain http only if a flag or a setting allows it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = "sk-plain-0123456789abcdef"
 
 @pytest.fixture
 def place(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """The fake under an address that counts as another machine's, though it is this one's."""
+    """The fake under an address that counts as another machine but is this one."""
     monkeypatch.setenv("ALPHA_KEY", KEY)
     configure(stage)
     return stage
@@ -57,7 +57,7 @@ def test_the_file_allows_it(place: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl").code == 0
 
 
-def test_a_job_that_was_begun_is_refused_too(
+def test_a_job_that_was_started_before_is_refused_too(
     place: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
@@ -72,20 +72,20 @@ def test_a_job_that_was_begun_is_refused_too(
     assert headway("resume", "--insecure-http").code == 0
 
 
-def test_a_plan_needs_no_leave(place: Stage, headway: Headway) -> None:
+def test_a_plan_needs_no_permission(place: Stage, headway: Headway) -> None:
     assert headway("plan", "in.jsonl").code == 0
 
 
 def test_doctor_names_it(place: Stage, headway: Headway) -> None:
-    def told(*flags: str) -> dict[str, str]:
+    def key_check(*flags: str) -> dict[str, str]:
         checks = json.loads(headway("doctor", "--offline", "--json", *flags).out)["checks"]
         found: dict[str, str] = next(check for check in checks if check["name"] == "alpha key")
         return found
 
-    refused = told()
+    refused = key_check()
     assert refused["state"] == "problem"
     assert "--insecure-http" in refused["next"]
-    assert told("--insecure-http")["state"] == "ok"
+    assert key_check("--insecure-http")["state"] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_doctor_names_it(place: Stage, headway: Headway) -> None:
         ("http://127.0.0.1.example.com", False),
     ],
 )
-def test_what_is_another_machine(place: Stage, base_url: str, allowed: bool) -> None:
+def test_which_addresses_are_other_machines(place: Stage, base_url: str, allowed: bool) -> None:
     configure(place, base_url)
     provider = load(None, place.root, {}).providers["alpha"]
     if allowed:

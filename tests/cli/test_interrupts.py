@@ -1,4 +1,4 @@
-"""Signals before a command has handlers of its own: at once, but never in the middle of an import."""
+"""Signals before a command has its own handlers: they act at once, but never in the middle of an import."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 def within(act: Callable[[], object]) -> None:
-    """Do something as a command would, and then go on for longer than any test."""
+    """Do something as a command would, then block for longer than any test."""
     with interruptible():
         act()
         time.sleep(30)
@@ -36,7 +36,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("number", ALL)
-def test_they_interrupt_what_runs_and_leave_the_handlers_that_were(number: int) -> None:
+def test_signals_interrupt_a_command_and_the_old_handlers_are_restored(number: int) -> None:
     before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt):
         within(lambda: os.kill(os.getpid(), number))
@@ -44,7 +44,7 @@ def test_they_interrupt_what_runs_and_leave_the_handlers_that_were(number: int) 
 
 
 @pytest.mark.parametrize("number", ALL)
-def test_a_module_that_is_being_loaded_is_loaded_first(module: Path, number: int) -> None:
+def test_an_import_finishes_before_the_interrupt(module: Path, number: int) -> None:
     module.write_text(
         f"import os\nos.kill(os.getpid(), {int(number)})\nfor _ in range(1000): pass\nLOADED = True\n"
     )
@@ -53,9 +53,7 @@ def test_a_module_that_is_being_loaded_is_loaded_first(module: Path, number: int
     assert sys.modules["slow_to_load"].LOADED
 
 
-def test_a_module_that_is_never_loaded_is_not_waited_for(
-    module: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_that_never_finishes_is_interrupted(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupts, "PATIENCE_S", 0.05)
     module.write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(30)\n")
     began = time.monotonic()
@@ -65,7 +63,9 @@ def test_a_module_that_is_never_loaded_is_not_waited_for(
     assert "slow_to_load" not in sys.modules
 
 
-def test_a_signal_that_waits_ends_with_the_command(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pending_signal_is_dropped_when_the_command_ends(
+    module: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is sent after the old handlers are back: SIGTERM would end the whole process."""
     monkeypatch.setattr(interrupts, "POLL_S", 30.0)
     module.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
@@ -77,7 +77,7 @@ def test_a_signal_that_waits_ends_with_the_command(module: Path, monkeypatch: py
     assert [timer.is_alive() for timer in waiting] == [False]
 
 
-def test_what_nohup_started_goes_on() -> None:
+def test_under_nohup_sighup_is_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with interruptible():

@@ -1,4 +1,4 @@
-"""`headway jobs`, `status`, `show`, `export`, `lanes`: what the records say, for people and for programs."""
+"""`headway jobs`, `status`, `show`, `export`, `lanes`: text and JSON."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def test_status_by_name_by_its_beginning_and_without_one(headway: Headway, job: 
     assert "headway jobs" in refused.err
 
 
-def test_of_several_that_begin_so_the_latest_is_meant(headway: Headway, job: str) -> None:
+def test_a_prefix_of_several_jobs_of_a_file_means_the_latest(headway: Headway, job: str) -> None:
     assert headway("run", "in.jsonl", "--fresh", "--out", "b.jsonl", "-q").code == 0
     assert json.loads(headway("status", "in", "--json").out)["job"] == f"{job}-2"
-    assert json.loads(headway("status", job, "--json").out)["job"] == job, "a whole name is meant as it is"
+    assert json.loads(headway("status", job, "--json").out)["job"] == job, "a complete name means that job"
 
 
 def test_show_by_id_and_by_index(headway: Headway, job: str) -> None:
@@ -99,8 +99,8 @@ def test_lanes_and_the_end_of_a_run_name_the_same_limit(stage: Stage, headway: H
     assert f"  latest run: {limit}\n" in headway("lanes").out
 
 
-def test_a_days_limit_is_used_by_what_is_gone_of_it(stage: Stage, headway: Headway) -> None:
-    """Ten requests in a moment are ten of the day's, not ten thousand times its pace."""
+def test_use_of_a_daily_limit_is_what_was_taken_of_it(stage: Stage, headway: Headway) -> None:
+    """Ten requests in a moment use ten of a daily limit, not ten thousand times its rate."""
     stage.configure("rpd = 1000\nrpm = 60000")
     assert headway("run", "in.jsonl", "-q").code == 0
     [lane] = json.loads(headway("lanes", "--json").out)
@@ -113,7 +113,7 @@ def test_a_days_limit_is_used_by_what_is_gone_of_it(stage: Stage, headway: Headw
     assert "bucket depth" in shown
 
 
-def test_there_is_nothing_to_look_at(headway: Headway) -> None:
+def test_without_records_commands_say_so(headway: Headway) -> None:
     for command in (("jobs",), ("status",), ("show", "a", "b"), ("export",), ("lanes",)):
         done = headway(*command)
         assert done.code in (1, 2)
@@ -143,7 +143,7 @@ def test_attempts_that_failed_are_shown(
     assert (failure["code"], failure["units"]) == ("transient", 2)
 
 
-def test_what_a_crash_left_unknown_is_named_and_recorded(stage: Stage, headway: Headway) -> None:
+def test_units_with_an_unknown_outcome_are_named_after_a_crash(stage: Stage, headway: Headway) -> None:
     stage.write_input([stage.row(index, max_tokens=100) for index in range(stage.units)])
     kill = {"kill": {"at": "add_answer", "when": "after", "n": 1}}
     stage.ends_by_kill("run", "in.jsonl", faults=kill)

@@ -1,4 +1,4 @@
-"""The live view on a real terminal: drawn, resized, interrupted once and twice, resumed; the screen is what counts."""
+"""The live view on a real terminal (tmux): drawn, resized, interrupted once and twice, resumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TMUX = shutil.which("tmux")
 
 
 class Screen:
-    """One command in a tmux of its own, and what it shows."""
+    """A command in its own tmux, and its screen."""
 
     def __init__(self, folder: Path) -> None:
         self._socket = str(folder / "tmux")
@@ -110,7 +110,7 @@ def screen(tmp_path: Path) -> Iterator[Screen]:
             shown.close()
 
 
-def test_it_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen) -> None:
+def test_the_view_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen) -> None:
     screen.run("run", "in.jsonl")
     lines = screen.until("/400", "alpha/x", "beta/x", "in flight", "of requests per minute")
     bars = [line for line in lines if "━" in line]
@@ -127,7 +127,7 @@ def test_it_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen) -> No
     assert not [line for line in lines[-3:] if "━" in line], "the bar is gone"
     screen.resize(110, 24)
     screen.type("clear", "Enter")
-    # What is in flight now does not end by itself, and two Ctrl-C that come at once would be one.
+    # Requests in flight do not end by themselves, and two Ctrl-C at the same moment would be one signal.
     screen.run("resume", key="ks")
     screen.until("already done", "alpha/x", "in flight")
     screen.type("C-c")
@@ -141,7 +141,7 @@ def test_it_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen) -> No
 
 
 def settled(screen: Screen) -> list[str]:
-    """The screen once the view was drawn anew: its figures have moved."""
+    """The screen after the view was drawn again with other figures."""
     before = [line for line in screen.lines() if "/400" in line]
     give_up_at = time.monotonic() + PATIENCE_S
     while time.monotonic() < give_up_at:

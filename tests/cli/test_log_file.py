@@ -1,4 +1,4 @@
-"""`--log-file`: what happened, in a file, whatever is shown; appended to, and never a key in it."""
+"""`--log-file`: events are appended to a file, whatever is shown; it never contains a key."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def test_text_lines_have_their_time_and_a_second_run_adds_to_them(stage: Stage, 
 def test_json_lines(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_file, "INTERVAL_S", 0.0)
     assert headway("run", "in.jsonl", "--log-file", "run.log", "--log-format", "json").code == 0
-    told: list[dict[str, Any]] = [json.loads(line) for line in lines_of(stage.root / "run.log")]
-    assert all(STAMP.fullmatch(one["at"]) for one in told)
-    assert told[0]["event"] == "began"
-    assert (told[0]["total"], told[0]["unknown"]) == (10, [])
-    assert "progress" in {one["event"] for one in told}
-    assert told[-1]["event"] == "finished"
-    assert (told[-1]["state"], told[-1]["succeeded"]) == ("complete", 10)
+    entries: list[dict[str, Any]] = [json.loads(line) for line in lines_of(stage.root / "run.log")]
+    assert all(STAMP.fullmatch(one["at"]) for one in entries)
+    assert entries[0]["event"] == "began"
+    assert (entries[0]["total"], entries[0]["unknown"]) == (10, [])
+    assert "progress" in {one["event"] for one in entries}
+    assert entries[-1]["event"] == "finished"
+    assert (entries[-1]["state"], entries[-1]["succeeded"]) == ("complete", 10)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_events_are_in_it_and_keys_are_not(
+def test_the_log_has_events_and_no_keys(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
@@ -66,7 +66,7 @@ def test_events_are_in_it_and_keys_are_not(
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_the_error_that_a_run_ends_with_is_in_it(
+def test_the_log_has_the_error_that_ends_a_run(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
@@ -88,7 +88,7 @@ def test_the_error_that_a_run_ends_with_is_in_it(
         (".headway/headway.db", "a file of the job itself"),
     ],
 )
-def test_a_file_that_cannot_be_meant(stage: Stage, headway: Headway, name: str, says: str) -> None:
+def test_a_file_of_the_job_itself_is_refused(stage: Stage, headway: Headway, name: str, says: str) -> None:
     (stage.root / ".headway").mkdir()
     before = stage.input.read_bytes()
     refused = headway("run", "in.jsonl", "--log-file", name, "-q")
@@ -117,7 +117,7 @@ def test_a_hold_is_written_in_utc_and_on_one_line(tmp_path: Path) -> None:
     ]
 
 
-def test_of_a_bug_only_the_name_is_told(tmp_path: Path) -> None:
+def test_of_a_bug_only_the_type_is_logged(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "run.log")
     log.failed(ValueError(f"a bug with {KEY} in its text"))
     log.failed(UsageError("a mistake", hint="mend it"))

@@ -82,7 +82,7 @@ def test_a_command_loads_when_it_is_called(monkeypatch: pytest.MonkeyPatch) -> N
     assert main(["fine"]) == 3
 
 
-def test_a_commands_help_is_its_own(
+def test_a_command_has_its_own_help(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_command(monkeypatch, "fine", raises=None)

@@ -1,6 +1,6 @@
-"""Likely mistakes, each told in one line that names the cause and what to do, with nothing made or overwritten.
+"""Likely mistakes: each error is one line that names the cause and what to do. Nothing is created or overwritten.
 
-A table: how the directory is before, what is typed, and what must be said. `says` is the cause, `step` the way out.
+A table: the directory before, the command, and the expected message. `says` is the cause, `step` the remedy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Prepare = Callable[[Stage], object]
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake. `store`: whether it is found only after the store was opened; `rows`: lines before the last."""
+    """One mistake. `store`: it is found only after the store was opened. `rows`: lines before the last one."""
 
     name: str
     args: tuple[str, ...]
@@ -44,11 +44,11 @@ class Mistake:
     rows: int = 0
 
 
-# -- how a directory is before ---------------------------------------------------------------------------------------
+# -- preparing the directory ---------------------------------------------------------------------------------------
 
 
 def toml(old: str, new: str) -> Prepare:
-    """headway.toml with something in it changed."""
+    """Replace text in headway.toml."""
 
     def prepare(stage: Stage) -> None:
         path = stage.root / "headway.toml"
@@ -60,18 +60,18 @@ def toml(old: str, new: str) -> Prepare:
 
 
 def ends_with(text: str) -> Prepare:
-    """headway.toml with something more."""
+    """Append text to headway.toml."""
     return lambda stage: stage.configure(more=text)
 
 
 def file(name: str, data: str | bytes) -> Prepare:
-    """One more file, or another one."""
+    """Write a file."""
     content = data if isinstance(data, bytes) else data.encode()
     return lambda stage: (stage.root / name).write_bytes(content)
 
 
 def rows(*lines: str) -> Prepare:
-    """An input of these lines."""
+    """Write an input of these lines."""
     return file("in.jsonl", "\n".join(lines) + "\n")
 
 
@@ -217,7 +217,7 @@ def _foreign(path: Path) -> None:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """Everything below a directory but the records."""
+    """All files below a directory except the records."""
     found = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
@@ -226,8 +226,8 @@ def files(root: Path) -> dict[str, bytes]:
     return found
 
 
-def told(err: str, says: str, step: str, *, before: int = 0) -> None:
-    """One line, behind so many about single rows, with the cause and the way out, and nothing else."""
+def check_error(err: str, says: str, step: str, *, before: int = 0) -> None:
+    """Check that the error is one line with the cause and the remedy, after `rows` lines about single rows."""
     lines = err.splitlines()
     assert len(lines) == before + 1, err
     assert lines[-1].startswith("headway: ")
@@ -239,7 +239,7 @@ def told(err: str, says: str, step: str, *, before: int = 0) -> None:
 
 
 @pytest.mark.parametrize("mistake", TABLE, ids=lambda mistake: mistake.name)
-def test_a_mistake_is_told_in_one_line(
+def test_a_mistake_is_reported_in_one_line(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, mistake: Mistake
 ) -> None:
     mistake.prepare(stage)
@@ -248,19 +248,19 @@ def test_a_mistake_is_told_in_one_line(
     before = files(stage.root)
     refused = headway(*mistake.args)
     assert refused.code == mistake.code, refused.err
-    told(refused.err, mistake.says, mistake.step, before=mistake.rows)
+    check_error(refused.err, mistake.says, mistake.step, before=mistake.rows)
     assert refused.out == ""
     assert files(stage.root) == before
     assert mistake.store or not (stage.root / ".headway").exists()
     assert [stage.sent(index) for index in range(2)] == [0, 0]
 
 
-def test_there_are_enough_of_them() -> None:
+def test_the_table_is_long_enough() -> None:
     assert len(TABLE) >= 30
     assert len({mistake.name for mistake in TABLE}) == len(TABLE)
 
 
-# -- mistakes about a job that is there ------------------------------------------------------------------------------
+# -- mistakes about an existing job ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_a_mistake_about_a_job(
     before = files(stage.root)
     refused = headway(*args)
     assert refused.code == 2
-    told(refused.err, says, step)
+    check_error(refused.err, says, step)
     assert files(stage.root) == before
 
 
@@ -329,7 +329,7 @@ def test_a_local_server_that_wants_a_key_says_where_it_is_read(
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    """A port on which somebody listens."""
+    """A port that is in use."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -337,4 +337,4 @@ def taken() -> Iterator[int]:
 def test_a_port_in_use(stage: Stage, headway: Headway, taken: int) -> None:
     refused = headway("fake", "--port", str(taken))
     assert refused.code == 2
-    told(refused.err, f"port {taken} is in use", "--port 0")
+    check_error(refused.err, f"port {taken} is in use", "--port 0")

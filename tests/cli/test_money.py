@@ -1,4 +1,4 @@
-"""Money as a user meets it: costs, caps for jobs and for lanes, what is saved, and the end of a run."""
+"""Costs, caps of jobs and lanes, savings, and the summary of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.crash.stage import KEY, Stage
 from headway.config import price_list
 from headway.core.model import Price, Usage
 
-#: What the list is asked for: the fake is on this machine, where nothing has a price unless somebody says so.
+#: A price from the list must be set for the fake: models on this machine have no price by default.
 LIKE = '[providers.alpha.prices]\nlike = "openai/gpt-4o"'
 DEAR = "[providers.alpha.prices]\ninput = 1000\noutput = 1000"
 OTHER_KEY = "sk-the-other-account"
@@ -52,7 +52,7 @@ def status(headway: Headway) -> Any:
 # -- prices ------------------------------------------------------------------------------------------------------------
 
 
-def test_costs_come_from_the_price_list_where_the_file_has_none(stage: Stage, headway: Headway) -> None:
+def test_costs_come_from_the_price_list_if_the_file_has_no_prices(stage: Stage, headway: Headway) -> None:
     stage.configure(more=LIKE)
     assert headway("run", "in.jsonl", "-q").code == 0
     [price] = price_list.look_up([price_list.PriceQuery("", "openai", "gpt-x", "openai/gpt-4o")])
@@ -64,10 +64,10 @@ def test_costs_come_from_the_price_list_where_the_file_has_none(stage: Stage, he
         assert cost > 0.0
     kept = json.loads((stage.root / ".headway" / "prices.json").read_text())
     assert list(kept["prices"].values()) == [json.loads(json.dumps(_plain(price)))]
-    told = status(headway)
-    assert told["cost_usd"] == pytest.approx(sum(row["headway"]["cost_usd"] for row in stage.rows()))
-    assert told["lanes"]["alpha/gpt-x"]["cost_usd"] == pytest.approx(told["cost_usd"])
-    assert told["unpriced_attempts"] == 0
+    report = status(headway)
+    assert report["cost_usd"] == pytest.approx(sum(row["headway"]["cost_usd"] for row in stage.rows()))
+    assert report["lanes"]["alpha/gpt-x"]["cost_usd"] == pytest.approx(report["cost_usd"])
+    assert report["unpriced_attempts"] == 0
 
 
 def _plain(price: Price) -> dict[str, Any]:
@@ -90,9 +90,9 @@ def test_without_a_price_a_cost_is_null_and_a_free_one_is_0(stage: Stage, headwa
     assert status(headway)["cost_usd"] == 0.0
 
 
-def test_a_model_that_the_list_does_not_know_is_said_in_one_line(stage: Stage, headway: Headway) -> None:
+def test_a_model_without_a_price_is_named_in_one_line(stage: Stage, headway: Headway) -> None:
     stage.configure(more='[providers.alpha.prices]\nlike = "openai/no-such-model"')
-    for _ in range(2):  # Asked, and then kept.
+    for _ in range(2):  # The first call asks; later ones use the kept answer.
         done = headway("run", "in.jsonl", "--fresh", "--force")
         assert done.code == 0
         [line] = [line for line in done.err.splitlines() if "no price is known" in line]
@@ -134,7 +134,7 @@ def test_a_cap_is_kept_with_prices_from_the_list(stage: Stage, headway: Headway)
 
 
 def test_a_run_without_a_cap_does_not_load_the_list(stage: Stage) -> None:
-    """It takes a third of a second, which the first request would wait for."""
+    """Loading the list takes a third of a second, and the first request would wait for it."""
     stage.configure(more=LIKE)
     script = (
         "import sys; from headway.cli import main; code = main(['run', 'in.jsonl', '-q']); "
@@ -156,7 +156,7 @@ def test_a_run_without_a_cap_does_not_load_the_list(stage: Stage) -> None:
 
 
 @pytest.mark.usefixtures("other_key")
-def test_a_lane_out_of_money_stops_and_the_others_go_on(stage: Stage, headway: Headway) -> None:
+def test_a_lane_without_budget_stops_and_the_others_continue(stage: Stage, headway: Headway) -> None:
     two_providers(stage, alpha="max_cost = 0.06")
     done = headway("run", "in.jsonl")
     assert done.code == 3
@@ -168,13 +168,13 @@ def test_a_lane_out_of_money_stops_and_the_others_go_on(stage: Stage, headway: H
     left = [row for row in rows[0::2] if row["response"] is None]
     assert left
     assert {row["error"]["code"] for row in left} == {"budget"}
-    told = status(headway)
-    assert 0.0 < told["lanes"]["alpha/x"]["cost_usd"] <= 0.06
-    assert told["pending"] == len(left)
-    assert list(told["stopped"]) == ["alpha/x"]
+    report = status(headway)
+    assert 0.0 < report["lanes"]["alpha/x"]["cost_usd"] <= 0.06
+    assert report["pending"] == len(left)
+    assert list(report["stopped"]) == ["alpha/x"]
     step = done.err.splitlines()[-1].strip()
     assert step.startswith("to resume, raise max_cost in [providers.alpha], then: headway resume in-")
-    assert step in headway("status").out, "whoever looks later is told the same"
+    assert step in headway("status").out, "a later status says the same"
 
     assert headway(*shlex.split(step.partition("then: headway ")[2]), "-q").code == 3, "nothing was raised"
     two_providers(stage, alpha="max_cost = 3")
@@ -183,7 +183,7 @@ def test_a_lane_out_of_money_stops_and_the_others_go_on(stage: Stage, headway: H
 
 
 @pytest.mark.usefixtures("other_key")
-def test_a_models_budget_is_its_own(stage: Stage, headway: Headway) -> None:
+def test_a_model_has_its_own_budget(stage: Stage, headway: Headway) -> None:
     two_providers(stage, more='[providers.alpha.models."x"]\nmax_cost = 0.000001\n')
     done = headway("run", "in.jsonl")
     assert done.code == 3
@@ -214,7 +214,7 @@ def test_a_pool_has_one_budget(stage: Stage, headway: Headway) -> None:
 # -- what is saved ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_goes_on_says_what_it_does_not_spend_again(stage: Stage, headway: Headway) -> None:
+def test_a_resumed_run_says_what_it_saves(stage: Stage, headway: Headway) -> None:
     stage.configure(more=DEAR)
     stage.write_input([stage.row(index, max_tokens=4) for index in range(stage.units)])
     assert headway("run", "in.jsonl", "--max-cost", "0.055", "-q").code == 3
@@ -227,16 +227,16 @@ def test_a_run_that_goes_on_says_what_it_does_not_spend_again(stage: Stage, head
         f"10 units, {done} already done (${cost:.4f} and {tokens} tokens saved), {10 - done} to go"
         in again.err
     )
-    told = json.loads(again.out)
-    assert told["saved"] == {"units": done, "cost_usd": pytest.approx(cost), "tokens": tokens}
+    report = json.loads(again.out)
+    assert report["saved"] == {"units": done, "cost_usd": pytest.approx(cost), "tokens": tokens}
     rerun = headway("run", "in.jsonl")
     assert "is already complete: nothing was sent" in rerun.err
     assert "10 already done ($" in rerun.err
     assert json.loads(headway("run", "in.jsonl", "--json").out)["saved"]["units"] == 10
 
 
-def test_what_was_paid_for_and_failed_is_told(stage: Stage, headway: Headway) -> None:
-    """A stream that breaks off after its first event has said what its input came to."""
+def test_the_cost_of_failed_attempts_is_reported(stage: Stage, headway: Headway) -> None:
+    """A stream that breaks off after its first event has reported its input tokens."""
     plan = stage.root / "plan.yaml"
     plan.write_text("accounts:\n  default: {latency: 10ms, faults: [{kind: stream-error, every: 3}]}\n")
     from headway.fake.process import fake_process
@@ -249,13 +249,13 @@ def test_what_was_paid_for_and_failed_is_told(stage: Stage, headway: Headway) ->
         )
         stage.write_input([{"id": f"u{n}", "prompt": f"say {n}", "max_tokens": 9} for n in range(10)])
         done = headway("run", "in.jsonl", "--json")
-    told = json.loads(done.out)
-    assert (done.code, told["succeeded"]) == (0, 10)
-    repeated = told["repeated"]
+    report = json.loads(done.out)
+    assert (done.code, report["succeeded"]) == (0, 10)
+    repeated = report["repeated"]
     assert repeated["attempts"] > 0
-    assert 0.0 < repeated["cost_usd"] < told["cost_usd"]
+    assert 0.0 < repeated["cost_usd"] < report["cost_usd"]
     rows = sum(row["headway"]["cost_usd"] for row in stage.rows())
-    assert rows == pytest.approx(told["cost_usd"]), "what failed is in its unit's cost, too"
+    assert rows == pytest.approx(report["cost_usd"]), "what failed is in its unit's cost, too"
     said = headway("status").out
     assert f"for {repeated['attempts']} attempt" in said
     assert "that failed or were repeated" in said
@@ -265,7 +265,7 @@ def test_what_was_paid_for_and_failed_is_told(stage: Stage, headway: Headway) ->
 
 
 @pytest.mark.usefixtures("other_key")
-def test_the_end_says_what_each_lane_cost_and_what_held_it_back(stage: Stage, headway: Headway) -> None:
+def test_the_summary_has_the_cost_and_the_limit_of_each_lane(stage: Stage, headway: Headway) -> None:
     two_providers(stage)
     toml = stage.root / "headway.toml"
     toml.write_text(toml.read_text().replace("max_concurrency = 2", 'rpm = 300\nburst = "200ms"', 1))
@@ -285,8 +285,8 @@ def test_the_end_says_what_each_lane_cost_and_what_held_it_back(stage: Stage, he
     assert "alpha/x: 5 succeeded; $0." in headway("status").out
 
 
-def test_the_last_line_is_the_exact_command_that_goes_on(stage: Stage, headway: Headway) -> None:
-    """With the flags without which it would find another job, or another cap."""
+def test_the_last_line_is_the_exact_command_that_resumes(stage: Stage, headway: Headway) -> None:
+    """It has the flags without which it would find another job or another cap."""
     stage.configure(more=DEAR)
     stage.write_input([stage.row(index, max_tokens=4) for index in range(stage.units)])
     (stage.root / "headway.toml").rename(stage.root / "other name.toml")
@@ -302,20 +302,22 @@ def test_the_last_line_is_the_exact_command_that_goes_on(stage: Stage, headway: 
     assert done.code == 0, f"the proposed cap will do: {command}\n{done.err}"
 
 
-def test_a_cap_that_stands_in_the_file_needs_no_flag(stage: Stage, headway: Headway) -> None:
+def test_a_cap_in_the_file_needs_no_flag(stage: Stage, headway: Headway) -> None:
     stage.configure(more=f"{DEAR}\n[run]\nmax_cost = 900\nmax_attempts = 1")
     (stage.root / "headway.toml").write_text(
         (stage.root / "headway.toml").read_text().replace("api_key_env", "stream = false\napi_key_env")
     )
     done = headway("run", "in.jsonl", "--max-duration", "1ms", "--json")
-    told = json.loads(done.out)
+    report = json.loads(done.out)
     assert done.code == 3
-    assert told["next"] == f"headway resume {told['job']}"
+    assert report["next"] == f"headway resume {report['job']}"
     done = headway("run", "in.jsonl", "--max-duration", "1ms", "--max-cost", "17", "--json")
-    assert json.loads(done.out)["next"] == f"headway resume {told['job']} --max-cost 17"
+    assert json.loads(done.out)["next"] == f"headway resume {report['job']} --max-cost 17"
 
 
-def test_resume_keeps_the_cap_of_the_run_before_until_another_is_said(stage: Stage, headway: Headway) -> None:
+def test_resume_keeps_the_cap_of_the_earlier_run_unless_a_flag_changes_it(
+    stage: Stage, headway: Headway
+) -> None:
     stage.configure(more=DEAR)
     assert headway("run", "in.jsonl", "-q", "--max-cost", "0.1").code == 3
     spent = status(headway)["cost_usd"]
@@ -335,8 +337,8 @@ def test_a_cap_of_0_is_none_and_help_says_so(stage: Stage, headway: Headway) -> 
         assert "0 removes the cap" in " ".join(headway(command, "--help").out.split())
 
 
-def test_the_proposed_cap_is_enough_for_a_rest_that_is_dearer(stage: Stage, headway: Headway) -> None:
-    """What was cheap so far says little: the rest is estimated by what it is."""
+def test_the_suggested_cap_is_enough_for_a_more_expensive_rest(stage: Stage, headway: Headway) -> None:
+    """Earlier units were cheap; the rest is estimated by its own size."""
     stage.configure("max_concurrency = 2", more=DEAR)
     long = "a long story. " * 200
     stage.write_input(
@@ -351,7 +353,7 @@ def test_the_proposed_cap_is_enough_for_a_rest_that_is_dearer(stage: Stage, head
     assert done.code == 0, done.err
 
 
-def test_the_proposed_cap_is_one_before_anything_was_answered(stage: Stage, headway: Headway) -> None:
+def test_a_cap_is_suggested_before_anything_was_answered(stage: Stage, headway: Headway) -> None:
     stage.configure(more=DEAR)
     first = headway("run", "in.jsonl", "--max-cost", "0.0001", "--json")
     assert (first.code, json.loads(first.out)["succeeded"]) == (3, 0)
@@ -368,10 +370,8 @@ def unlimited(stage: Stage, prices: str = "input = 2\noutput = 10") -> None:
     stage.write_input()
 
 
-def test_answers_without_a_limit_do_not_use_up_a_cap_that_they_would_not_pass(
-    stage: Stage, headway: Headway
-) -> None:
-    """4,096 tokens set aside for each were $0.041: with a cap of $0.03 nothing was ever sent."""
+def test_answers_without_max_tokens_do_not_use_up_a_sufficient_cap(stage: Stage, headway: Headway) -> None:
+    """Reserving 4,096 tokens for each request is $0.041: with a cap of $0.03 nothing would ever be sent."""
     unlimited(stage)
     done = headway("run", "in.jsonl", "--max-cost", "0.03")
     assert done.code == 0, done.err
@@ -384,7 +384,7 @@ def test_answers_without_a_limit_do_not_use_up_a_cap_that_they_would_not_pass(
     assert "--max-tokens N" in line
 
 
-def test_a_job_like_one_before_sets_aside_what_its_answers_were_like(stage: Stage, headway: Headway) -> None:
+def test_a_job_reserves_what_answers_of_a_similar_job_took(stage: Stage, headway: Headway) -> None:
     unlimited(stage)
     assert headway("run", "in.jsonl", "-q").code == 0
     stage.write_input([stage.row(index) for index in range(100, 140)])
@@ -396,7 +396,7 @@ def test_a_job_like_one_before_sets_aside_what_its_answers_were_like(stage: Stag
     )
 
 
-def test_a_cap_below_one_request_says_what_is_set_aside_and_what_would_help(
+def test_a_cap_below_one_request_says_what_is_reserved_and_how_to_reduce_it(
     stage: Stage, headway: Headway
 ) -> None:
     unlimited(stage)
@@ -405,15 +405,15 @@ def test_a_cap_below_one_request_says_what_is_set_aside_and_what_would_help(
     [line] = [line for line in done.err.splitlines() if "is left" in line]
     assert "$0.0040 of $0.0040 is left" in line
     assert "1,024 output tokens (max_tokens is not set; --max-tokens N sets it)" in line
-    told = json.loads(headway("resume", "--json", "-q").out)
-    assert told["budget"] == {"max_cost_usd": 0.004, "spent_usd": 0.0}
-    reserve = told["limits"]["alpha/gpt-x"]["reserve"]
+    report = json.loads(headway("resume", "--json", "-q").out)
+    assert report["budget"] == {"max_cost_usd": 0.004, "spent_usd": 0.0}
+    reserve = report["limits"]["alpha/gpt-x"]["reserve"]
     assert (reserve["output_tokens"], reserve["max_tokens_set"]) == (1024, False)
     assert headway("run", "in.jsonl", "--max-cost", "0.004", "--max-tokens", "5", "--force", "-q").code == 0
 
 
-def test_a_run_that_its_reserve_held_back_says_so(stage: Stage, headway: Headway) -> None:
-    """One request at a time fits the cap, and sixteen could be in flight."""
+def test_a_run_that_was_limited_by_its_reserve_says_so(stage: Stage, headway: Headway) -> None:
+    """The cap allows one request at a time, and sixteen could be in flight."""
     stage.configure("max_concurrency = 16", more=DEAR)
     stage.write_input([stage.row(index, max_tokens=400) for index in range(stage.units)])
     done = headway("run", "in.jsonl", "--max-cost", "0.5", "--json")

@@ -1,4 +1,4 @@
-"""`headway plan`, and what `run` and `status` make of a plan, as a user types it."""
+"""`headway plan`, `run --confirm`, and plans compared with results."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ def files(root: Path) -> list[Path]:
     return sorted(root.rglob("*"))
 
 
-def test_a_plan_is_made_of_nothing_but_the_file(
-    priced: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_needs_only_the_file(priced: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ALPHA_KEY")
     before = {path.name for path in files(priced.root)}
     received = priced.fake.stats()["total"]["received"]
@@ -51,16 +49,16 @@ def test_a_plan_is_made_of_nothing_but_the_file(
     assert made > {".headway", "plans"}
 
 
-def test_what_an_earlier_run_taught_is_used(priced: Stage, headway: Headway) -> None:
+def test_a_plan_uses_what_an_earlier_run_learned(priced: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl", "--limit", "20", "-q").code == 0
-    told = json.loads(headway("plan", "in.jsonl", "--json").out)
-    lane = told["lanes"]["alpha/gpt-x"]
-    assert (told["file"], told["rows"], told["job"], told["requests"]) == ("in.jsonl", 40, None, 20)
+    report = json.loads(headway("plan", "in.jsonl", "--json").out)
+    lane = report["lanes"]["alpha/gpt-x"]
+    assert (report["file"], report["rows"], report["job"], report["requests"]) == ("in.jsonl", 40, None, 20)
     assert lane["learned_from"] == 20
     assert lane["binding"] == "4 in flight"
     assert 0.0 < lane["time_s"]["low"] <= lane["time_s"]["estimate"] <= lane["time_s"]["high"]
-    assert told["cost_usd"]["estimate"] > 0.0
-    [note] = told["notes"]
+    assert report["cost_usd"]["estimate"] > 0.0
+    [note] = report["notes"]
     assert note.startswith("20 answers are there already: job in-")
 
 
@@ -74,7 +72,7 @@ def test_what_if_there_were_other_limits(priced: Stage, headway: Headway) -> Non
     assert not (priced.root / ".headway" / "plans").exists(), "what is only supposed is not what is expected"
 
 
-def test_what_if_replaces_what_was_learned(stage: Stage, headway: Headway) -> None:
+def test_what_if_limits_replace_learned_ones(stage: Stage, headway: Headway) -> None:
     from headway.fake.process import fake_process
 
     with fake_process("--rpm", "3000", "--burst", "1s", "--latency", "20ms") as fake:
@@ -120,7 +118,7 @@ def test_bad_rows_are_refused_as_a_run_refuses_them(priced: Stage, headway: Head
     assert "1 bad row left out" in headway("plan", "in.jsonl", "--skip-bad-rows").out
 
 
-# -- plan and reality --------------------------------------------------------------------------------------------------
+# -- plan and result --------------------------------------------------------------------------------------------------
 
 
 def test_a_run_is_compared_with_its_plan(priced: Stage, headway: Headway) -> None:
@@ -133,35 +131,35 @@ def test_a_run_is_compared_with_its_plan(priced: Stage, headway: Headway) -> Non
     assert "; took " in line
     assert "$" in line
     assert line in headway("status").out
-    told = json.loads(headway("status", "--json").out)
-    prediction = told["prediction"]
+    report = json.loads(headway("status", "--json").out)
+    prediction = report["prediction"]
     assert prediction["over"]
-    assert prediction["cost_usd"] == pytest.approx(told["cost_usd"])
+    assert prediction["cost_usd"] == pytest.approx(report["cost_usd"])
     assert prediction["predicted"]["requests"] == 20, "the sample is not asked again"
     assert not list((priced.root / ".headway" / "plans").iterdir()), "it was taken up"
 
 
-def test_a_plan_is_of_what_is_left(priced: Stage, headway: Headway) -> None:
+def test_a_plan_covers_only_what_is_left(priced: Stage, headway: Headway) -> None:
     priced.write_input([priced.row(index, max_tokens=4) for index in range(priced.units)])
     assert headway("run", "in.jsonl", "-q", "--max-cost", "0.0007").code == 3
     assert json.loads(headway("status", "--json").out)["prediction"] is None
     good = json.loads(headway("status", "--json").out)["succeeded"]
     assert 0 < good < 40
-    told = json.loads(headway("plan", "in.jsonl", "--json").out)
-    assert (told["rows"], told["succeeded"], told["requests"]) == (40, good, 40 - good)
+    report = json.loads(headway("plan", "in.jsonl", "--json").out)
+    assert (report["rows"], report["succeeded"], report["requests"]) == (40, good, 40 - good)
     assert json.loads(headway("plan", "in.jsonl", "--fresh", "--json").out)["requests"] == 40
     headway("plan", "in.jsonl")
     assert headway("run", "in.jsonl", "-q", "--max-cost", "0").code == 0
-    told = json.loads(headway("status", "--json").out)
-    assert told["prediction"]["predicted"]["requests"] == 40 - good
-    assert 0.0 < told["prediction"]["cost_usd"] < told["cost_usd"], "what was spent before is not in it"
+    report = json.loads(headway("status", "--json").out)
+    assert report["prediction"]["predicted"]["requests"] == 40 - good
+    assert 0.0 < report["prediction"]["cost_usd"] < report["cost_usd"], "what was spent before is not in it"
     assert "40 of 40 answers already" in headway("plan", "in.jsonl").out
 
 
 # -- --confirm ---------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_terminal_there_is_nobody_to_ask(priced: Stage, headway: Headway) -> None:
+def test_confirm_needs_a_terminal(priced: Stage, headway: Headway) -> None:
     done = headway("run", "in.jsonl", "--confirm")
     assert done.code == 2
     assert "--confirm needs a terminal — leave it out" in done.err
@@ -170,7 +168,7 @@ def test_without_a_terminal_there_is_nobody_to_ask(priced: Stage, headway: Headw
 
 @contextmanager
 def asked(stage: Stage, *args: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """`headway run in.jsonl --confirm` on a terminal of its own: the process, and our end of the terminal."""
+    """`headway run in.jsonl --confirm` on its own terminal: the process, and our end of the terminal."""
     ours, its = pty.openpty()
     command = [sys.executable, "-m", "headway", "run", "in.jsonl", "--confirm", "--progress", "none", *args]
     process = subprocess.Popen(
@@ -196,7 +194,7 @@ def shown_until(terminal: int, text: str) -> str:
     return seen
 
 
-def test_no_sends_and_makes_nothing(priced: Stage) -> None:
+def test_answering_no_sends_and_creates_nothing(priced: Stage) -> None:
     before = files(priced.root)
     with asked(priced) as (process, terminal):
         assert "alpha/gpt-x" in shown_until(terminal, "send these requests?")
@@ -206,16 +204,16 @@ def test_no_sends_and_makes_nothing(priced: Stage) -> None:
     assert files(priced.root) == before
 
 
-def test_yes_sends_and_compares(priced: Stage) -> None:
+def test_answering_yes_sends_and_compares(priced: Stage) -> None:
     with asked(priced, "--json") as (process, terminal):
         shown_until(terminal, "send these requests?")
         os.write(terminal, b"y\n")
         assert process.wait(20) == 0
         assert process.stdout is not None
-        told = json.loads(process.stdout.read())
-    assert told["succeeded"] == 40
-    assert told["prediction"]["predicted"]["requests"] == 40
-    assert told["prediction"]["over"]
+        report = json.loads(process.stdout.read())
+    assert report["succeeded"] == 40
+    assert report["prediction"]["predicted"]["requests"] == 40
+    assert report["prediction"]["over"]
 
 
 def test_a_total_that_lacks_a_price_says_so_and_how_to_set_it(priced: Stage, headway: Headway) -> None:
@@ -225,10 +223,10 @@ def test_a_total_that_lacks_a_price_says_so_and_how_to_set_it(priced: Stage, hea
     assert "at least $" in shown
     assert "no price for alpha/gpt-free" in shown
     assert '[providers.alpha.models."gpt-free".prices]' in shown
-    told = json.loads(headway("plan", "in.jsonl", "--json").out)
-    assert told["unpriced"] == ["alpha/gpt-free"]
-    assert told["cost_usd"]["estimate"] > 0.0
-    assert any("at least $" in note for note in told["notes"])
+    report = json.loads(headway("plan", "in.jsonl", "--json").out)
+    assert report["unpriced"] == ["alpha/gpt-free"]
+    assert report["cost_usd"]["estimate"] > 0.0
+    assert any("at least $" in note for note in report["notes"])
 
 
 # -- by template -------------------------------------------------------------------------------------------------------
@@ -242,16 +240,16 @@ lengths:
 ESSAY, YES = "Write an essay about {}", "Is {} a good thing? Answer yes or no."
 
 
-def test_a_plan_goes_by_what_answers_to_the_same_prompt_were_like(priced: Stage, headway: Headway) -> None:
-    """After essays a yes-or-no question is no essay: its range is wide, and it says so. Essays are essays again."""
+def test_a_plan_uses_answers_to_the_same_prompt(priced: Stage, headway: Headway) -> None:
+    """After a job of essays, a yes-or-no question has a wide range and a note; more essays have a narrow range."""
     from headway.fake.process import fake_process
 
     def ask(prompt: str, first: int) -> list[dict[str, object]]:
         return [{"id": f"u{n}", "prompt": prompt.format(f"number {n * 7}")} for n in range(first, first + 30)]
 
     def planned() -> dict[str, Any]:
-        told = json.loads(headway("plan", "in.jsonl", "--json").out)
-        return {**told["lanes"]["alpha/gpt-x"], "notes": told["notes"]}
+        report = json.loads(headway("plan", "in.jsonl", "--json").out)
+        return {**report["lanes"]["alpha/gpt-x"], "notes": report["notes"]}
 
     plan = priced.root / "plan.yaml"
     plan.write_text(LENGTHS)
@@ -279,7 +277,9 @@ def test_a_plan_goes_by_what_answers_to_the_same_prompt_were_like(priced: Stage,
     assert [essays["learned_from"], yes["learned_from"]] == [30, 30]
 
 
-def test_a_table_with_the_same_prompt_is_a_job_like_the_one_before(priced: Stage, headway: Headway) -> None:
+def test_a_table_with_the_same_prompt_uses_answers_of_the_earlier_job(
+    priced: Stage, headway: Headway
+) -> None:
     def table(first: int) -> str:
         return "word\n" + "".join(f"word{n}\n" for n in range(first, first + 20))
 

@@ -1,4 +1,4 @@
-"""What commands leave on the disk: modes, temporary files, links in Headway's own folders, network file systems."""
+"""Files that commands create: modes, temporary files, links in Headway's folders, network file systems."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_new_config_is_not_writable_by_others(stage: Stage, headway: Headway) 
 
 @pytest.fixture
 def on_nfs(stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The stage is on a network file system, as far as the table of mounts says."""
+    """The table of mounts says that the stage is on a network file system."""
     table = tmp_path_factory.mktemp("proc") / "mounts"
     table.write_text(f"/dev/vda / ext4 rw 0 0\nserver:/export {stage.root} nfs4 rw 0 0\n")
     monkeypatch.setattr(mounts, "MOUNTS", table)

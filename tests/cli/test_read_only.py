@@ -1,4 +1,4 @@
-"""Commands that only look: the database and its folder are afterwards what they were, whatever schema it has."""
+"""Read-only commands leave the database and its folder unchanged, whatever its schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.crash.stage import Stage
 
 from headway.stores.sqlite.schema import migrations
 
-LOOKING = (
+READ_ONLY = (
     ("jobs",),
     ("jobs", "--json"),
     ("status",),
@@ -49,13 +49,13 @@ def folder_of(stage: Stage) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_looking_changes_nothing(stage: Stage, headway: Headway, older: bool) -> None:
+def test_read_only_commands_change_nothing(stage: Stage, headway: Headway, older: bool) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
     if older:
         make_older(stage.db)
     before = folder_of(stage)
     assert "headway.db-wal" not in before
-    for command in LOOKING:
+    for command in READ_ONLY:
         done = headway(*command)
         assert (done.code, done.err) == (0, ""), command
         assert folder_of(stage) == before, command
@@ -68,12 +68,12 @@ def test_looking_changes_nothing(stage: Stage, headway: Headway, older: bool) ->
     assert stage.query("PRAGMA user_version") == [(len(migrations()),)]
 
 
-def test_a_newer_schema_is_one_line_everywhere(stage: Stage, headway: Headway) -> None:
+def test_a_newer_schema_is_one_line_in_every_command(stage: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
     with closing(sqlite3.connect(stage.db, isolation_level=None)) as connection:
         connection.execute("PRAGMA user_version = 99")
     commands = (
-        *LOOKING,
+        *READ_ONLY,
         ("run", "in.jsonl"),
         ("resume",),
         ("cache", "clear", "-y"),
@@ -92,7 +92,7 @@ def test_a_newer_schema_is_one_line_everywhere(stage: Stage, headway: Headway) -
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_with_the_right_to_read_can_look(stage: Stage, headway: Headway) -> None:
+def test_another_user_with_read_permission_can_use_them(stage: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
     with TemporaryDirectory() as name:
         shutil.copytree(stage.root / ".headway", name, dirs_exist_ok=True)
@@ -134,10 +134,10 @@ def test_doctor_warns_of_a_database_that_others_can_read(
         db = Path(name) / "h.db"
         shutil.copyfile(stage.db, db)
         db.chmod(0o644)
-        told = headway("doctor", "--offline", "--db", str(db)).out
+        report = headway("doctor", "--offline", "--db", str(db)).out
         line = (
             f"database mode: other users can read {db}, with every prompt and answer in it — chmod 600 {db}"
         )
-        assert line in told
+        assert line in report
         db.chmod(0o600)
         assert "database mode" not in headway("doctor", "--offline", "--db", str(db)).out

@@ -1,4 +1,4 @@
-"""`headway run` as a user types it: what is sent, what is written, what is refused, how it ends."""
+"""`headway run`: what is sent, written and refused, and how a run ends."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_every_unit_is_sent_once_and_answered_in_order(stage: Stage, headway: He
     assert sent(stage) == [1] * 10
     assert set(rows[0]) == {"id", "custom_id", "response", "error", "headway"}
     assert set(rows[0]["response"]) == {"status_code", "request_id", "body"}
-    told = {"index", "status", "lane", "attempts", "usage", "cost_usd", "started_utc", "finished_utc"}
-    assert set(rows[0]["headway"]) == told
+    keys = {"index", "status", "lane", "attempts", "usage", "cost_usd", "started_utc", "finished_utc"}
+    assert set(rows[0]["headway"]) == keys
     assert rows[0]["headway"]["lane"] == "alpha/gpt-x"
 
 
@@ -166,7 +166,7 @@ def test_an_id_that_occurs_twice_is_left_out_with_the_bad_rows(stage: Stage, hea
         (("retry",), "--failed"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line_and_exit_code_2(
+def test_a_usage_error_is_one_line_and_exit_code_2(
     stage: Stage, headway: Headway, args: tuple[str, ...], says: str
 ) -> None:
     refused = headway(*args)
@@ -189,7 +189,7 @@ def test_a_key_that_is_not_set(stage: Stage, headway: Headway, monkeypatch: pyte
 # -- the output file ---------------------------------------------------------------------------------------------------
 
 
-def test_a_foreign_file_is_never_overwritten_unasked(stage: Stage, headway: Headway) -> None:
+def test_a_foreign_file_is_never_overwritten_without_force(stage: Stage, headway: Headway) -> None:
     stage.out.write_text("my notes\n")
     refused = headway("run", "in.jsonl")
     assert refused.code == 2
@@ -202,7 +202,7 @@ def test_a_foreign_file_is_never_overwritten_unasked(stage: Stage, headway: Head
 
 @pytest.mark.parametrize("command", ["plan", "run"])
 @pytest.mark.parametrize("name", ["nosuch.csv", "nosuch.parquet"])
-def test_a_table_that_is_not_there_is_told_before_its_prompt_is_asked_for(
+def test_a_missing_table_is_reported_before_a_missing_prompt(
     headway: Headway, stage: Stage, command: str, name: str
 ) -> None:
     done = headway(command, name)
@@ -210,7 +210,7 @@ def test_a_table_that_is_not_there_is_told_before_its_prompt_is_asked_for(
     assert done.err.startswith(f"headway: {name}: no such file — ")
 
 
-def test_order_of_completion_and_back(
+def test_completion_order_and_back_to_input_order(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALPHA_KEY", "sk-mixed-account")
@@ -244,7 +244,7 @@ def test_a_later_answer_replaces_the_row_of_a_failure(
     assert sorted(contents(rows), key=lambda row: int(row["index"])) == echoes(2)
 
 
-def test_retry_failed_runs_the_failed_ones_alone(
+def test_retry_failed_runs_only_failed_units(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [stage.row(index) for index in range(stage.units)]
@@ -317,14 +317,16 @@ def test_a_deadline(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPa
     assert [stage.sent(index) for index in (0, 1)] == [1, 1]
 
 
-def test_a_timeout_is_retried_and_then_told(
+def test_a_timeout_is_retried_and_then_reported(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage.units = 2
     stage.write_input()
     monkeypatch.setenv("ALPHA_KEY", "sk-hanging-account")
     stage.configure(more="[providers.alpha.retry]\nbase = '10ms'")
-    late = headway("run", "in.jsonl", "--timeout", "1s", "--max-attempts", "2")  # Enough to be sent in.
+    late = headway(
+        "run", "in.jsonl", "--timeout", "1s", "--max-attempts", "2"
+    )  # Long enough to send the request.
     assert late.code == 1
     rows = stage.rows()
     assert {(row["headway"]["status"], row["error"]["code"]) for row in rows} == {("timed_out", "timeout")}
@@ -342,7 +344,7 @@ def test_serial_and_delay_keep_the_order(stage: Stage, headway: Headway) -> None
     assert headway("run", "in.jsonl", "--fresh", "--delay", "200ms", "--out", "b.jsonl", "-q").code == 0
     starts = [at for (at,) in stage.query("SELECT started_utc FROM units WHERE job = 2 ORDER BY uid")]
     assert starts == sorted(starts)
-    # Permits are exactly so far apart; each then waits for its intent to be on disk, which takes now more, now less.
+    # Permits are exactly this far apart; each then waits until its intent is on disk, which takes a varying time.
     assert starts[-1] - starts[0] >= 9 * 0.2 - 0.5
 
 
@@ -381,8 +383,8 @@ def test_quiet_is_quiet(stage: Stage, headway: Headway) -> None:
     assert plain(stage.rows()) != []
 
 
-def test_a_budget_is_the_jobs_and_never_passed(stage: Stage, headway: Headway) -> None:
-    """What is in flight is set aside before it starts, and a later run counts what an earlier one spent."""
+def test_a_budget_covers_all_runs_of_a_job_and_is_never_exceeded(stage: Stage, headway: Headway) -> None:
+    """Money is reserved before a request starts, and a later run counts what an earlier one spent."""
     stage.configure(more="[providers.alpha.prices]\ninput = 1000\noutput = 1000")
     assert headway("run", "in.jsonl", "--max-cost", "0.000001", "-q").code == 3
     whole = stage.query("SELECT cost_usd FROM jobs")[0][0]

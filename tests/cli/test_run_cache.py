@@ -1,4 +1,4 @@
-"""`--cache` as a user types it; the provider's books say how many calls it came to."""
+"""`--cache`. The provider's statistics say how many calls were made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.stores.sqlite.schema import migrations, statements
 
 
 def asking(stage: Stage, *whats: int, **more: Any) -> list[dict[str, Any]]:
-    """A row for each number: equal ones ask the same (the provider knows a request by its `user`)."""
+    """A row for each number; equal numbers make identical requests (the fake identifies requests by `user`)."""
     return [
         {"id": f"u{n}", "prompt": f"say {what}", "user": stage.name(what), "temperature": 0, **more}
         for n, what in enumerate(whats)
@@ -26,7 +26,7 @@ def calls(stage: Stage, units: int = 12) -> list[int]:
     return [stage.sent(what) for what in range(units)]
 
 
-def told(stage: Stage) -> list[str]:
+def outcomes(stage: Stage) -> list[str]:
     return [f"{row['headway']['status']}: {row['content']}" for row in _with_content(stage)]
 
 
@@ -35,12 +35,12 @@ def _with_content(stage: Stage) -> list[dict[str, Any]]:
     return [{**row, "content": each["content"]} for row, each in zip(rows, contents(rows), strict=True)]
 
 
-def test_two_units_that_ask_the_same_cost_one_call(stage: Stage, headway: Headway) -> None:
+def test_two_identical_requests_cost_one_call(stage: Stage, headway: Headway) -> None:
     stage.write_input(asking(stage, 0, 1, 0, 2, 0, 1))
     done = headway("run", "in.jsonl", "--cache", "--json")
     assert done.code == 0, done.err
     assert calls(stage, 4) == [1, 1, 1, 0]
-    assert told(stage) == [
+    assert outcomes(stage) == [
         "succeeded: echo: say 0", "succeeded: echo: say 1", "cached: echo: say 0", "succeeded: echo: say 2",
         "cached: echo: say 0", "cached: echo: say 1",
     ]  # fmt: skip
@@ -55,21 +55,21 @@ def test_two_units_that_ask_the_same_cost_one_call(stage: Stage, headway: Headwa
 
 
 def test_without_the_flag_every_unit_is_sent(stage: Stage, headway: Headway) -> None:
-    """Somebody may want ten answers to one question."""
+    """A user may want ten answers to one question."""
     stage.write_input(asking(stage, 0, 0, 0))
     assert headway("run", "in.jsonl").code == 0
     assert calls(stage, 1) == [3]
     assert json.loads(headway("cache", "stats", "--json").out)["entries"] == 0
 
 
-def test_another_job_has_the_answers_of_the_first(stage: Stage, headway: Headway) -> None:
+def test_another_job_reuses_the_answers_of_the_first(stage: Stage, headway: Headway) -> None:
     stage.write_input(asking(stage, 0, 1, 2))
     assert headway("run", "in.jsonl", "--cache").code == 0
     stage.write_input(asking(stage, 3, 2, 1, 2))
     done = headway("run", "in.jsonl", "--cache", "--force")
     assert done.code == 0, done.err
     assert calls(stage, 4) == [1, 1, 1, 1]
-    assert told(stage)[1:] == ["cached: echo: say 2", "cached: echo: say 1", "cached: echo: say 2"]
+    assert outcomes(stage)[1:] == ["cached: echo: say 2", "cached: echo: say 1", "cached: echo: say 2"]
     assert "cache: 4 of 4 requests may be cached" in done.err
     assert "cache: 3 answered without a call" in done.err
     assert "3 answered without a call, saving " in done.err
@@ -83,20 +83,18 @@ def test_another_job_has_the_answers_of_the_first(stage: Stage, headway: Headway
     assert story["answer_of"] == {"job": first["job"], "index": 2, "custom_id": "u2"}
 
 
-def test_a_job_that_is_all_in_the_cache_needs_no_call(stage: Stage, headway: Headway) -> None:
+def test_a_job_that_is_entirely_cached_needs_no_call(stage: Stage, headway: Headway) -> None:
     stage.write_input(asking(stage, *range(8)))
     assert headway("run", "in.jsonl", "--cache").code == 0
     first = contents(stage.rows())
     for order in ("input", "completion"):
         done = headway("run", "in.jsonl", "--cache", "--fresh", "--force", "--out-order", order)
         assert done.code == 0, done.err
-        assert sorted(told(stage)) == sorted(f"cached: {row['content']}" for row in first)
+        assert sorted(outcomes(stage)) == sorted(f"cached: {row['content']}" for row in first)
     assert calls(stage, 8) == [1] * 8
 
 
-def test_only_what_would_be_answered_the_same_is_taken_unless_told_otherwise(
-    stage: Stage, headway: Headway
-) -> None:
+def test_only_deterministic_requests_are_cached_by_default(stage: Stage, headway: Headway) -> None:
     warm = asking(stage, 0, 0, 1, temperature=1)
     stage.write_input([*warm, {**asking(stage, 2)[0], "id": "v"}])
     done = headway("run", "in.jsonl", "--cache")
@@ -107,12 +105,12 @@ def test_only_what_would_be_answered_the_same_is_taken_unless_told_otherwise(
     done = headway("run", "in.jsonl", "--cache-all", "--fresh", "--force")
     assert done.code == 0
     assert calls(stage, 3) == [3, 2, 1]
-    assert told(stage)[1] == "cached: echo: say 0"
+    assert outcomes(stage)[1] == "cached: echo: say 0"
     headway("run", "in.jsonl", "--cache-all", "--fresh", "--force")
     assert calls(stage, 3) == [3, 2, 1]
 
 
-def test_the_file_can_say_so_and_a_flag_wins(stage: Stage, headway: Headway) -> None:
+def test_the_file_can_set_the_cache_and_a_flag_wins(stage: Stage, headway: Headway) -> None:
     stage.configure(more='[run]\ncache = "deterministic"')
     stage.write_input(asking(stage, 0, 0))
     assert headway("run", "in.jsonl").code == 0
@@ -125,7 +123,7 @@ def test_the_file_can_say_so_and_a_flag_wins(stage: Stage, headway: Headway) -> 
     assert 'run.cache: expected "off", "deterministic" or "all"' in done.err
 
 
-def test_the_cache_is_no_part_of_what_a_job_is(stage: Stage, headway: Headway) -> None:
+def test_the_cache_is_not_part_of_a_jobs_identity(stage: Stage, headway: Headway) -> None:
     stage.write_input(asking(stage, 0, 1))
     assert headway("run", "in.jsonl", "--cache").code == 0
     for flags in ((), ("--cache",), ("--cache-all",)):
@@ -133,8 +131,8 @@ def test_the_cache_is_no_part_of_what_a_job_is(stage: Stage, headway: Headway) -
     assert calls(stage, 2) == [1, 1]
 
 
-def test_another_server_is_asked_itself(stage: Stage, headway: Headway) -> None:
-    """The same model of another address is another one; the same by another account is not."""
+def test_another_server_gets_its_own_request(stage: Stage, headway: Headway) -> None:
+    """The same model at another address has other answers; another account at the same address shares them."""
     stage.write_input(asking(stage, 0, 1))
     assert headway("run", "in.jsonl", "--cache").code == 0
     toml = stage.root / "headway.toml"
@@ -148,7 +146,7 @@ def test_another_server_is_asked_itself(stage: Stage, headway: Headway) -> None:
     assert calls(stage, 2) == [2, 2]
 
 
-def test_a_failure_is_shared_and_not_kept(
+def test_a_failure_is_shared_within_a_job_and_not_cached(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage.configure(more="[run]\nmax_attempts = 1")
@@ -198,13 +196,13 @@ def test_a_deadline_ends_followers_with_their_leader(
     assert [row["error"]["code"] for row in stage.rows()] == ["deadline"] * 4
     monkeypatch.setenv("ALPHA_KEY", "sk-quick-account")
     assert headway("run", "in.jsonl", "--cache").code == 0
-    assert told(stage)[1:] == ["cached: echo: say 0", "succeeded: echo: say 1", "cached: echo: say 0"]
+    assert outcomes(stage)[1:] == ["cached: echo: say 0", "succeeded: echo: say 1", "cached: echo: say 0"]
 
 
-def test_a_job_may_take_to_the_cache_in_the_middle(
+def test_a_job_can_start_to_use_the_cache_halfway(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of it ran without; what is left is grouped, and nothing that has its answer is touched."""
+    """Half of the job ran without the cache. The rest is grouped, and finished units are not touched."""
     stage.write_input(asking(stage, 0, 1, 2, 2, 0))
     monkeypatch.setenv("ALPHA_KEY", "sk-slow-account")
     # The first takes 1.2 s, and may begin as late as 1.1 s after the run; the second cannot end before 2.4 s.
@@ -216,7 +214,7 @@ def test_a_job_may_take_to_the_cache_in_the_middle(
     assert statuses == ["succeeded", "succeeded", "succeeded", "cached", "succeeded"]
 
 
-def test_serial_and_limit_and_priority_go_with_it(stage: Stage, headway: Headway) -> None:
+def test_serial_limit_and_priority_work_with_the_cache(stage: Stage, headway: Headway) -> None:
     rows = asking(stage, 0, 1, 0, 1, 2)
     rows[2]["priority"] = 5
     rows[3]["serial"] = True
@@ -278,7 +276,7 @@ def test_stats_and_clear(stage: Stage, headway: Headway) -> None:
 
 
 @pytest.mark.parametrize("command", ["stats", "clear"])
-def test_where_there_are_no_records_the_commands_say_so(stage: Stage, headway: Headway, command: str) -> None:
+def test_without_records_the_commands_say_so(stage: Stage, headway: Headway, command: str) -> None:
     done = headway("cache", command)
     assert (done.code, done.out) == (headway("jobs").code, "")
     assert "there is no database at" in done.err
@@ -290,8 +288,8 @@ def test_the_cache_has_two_commands(stage: Stage, headway: Headway) -> None:
     assert (done.code, done.err.count("\n")) == (2, 1)
 
 
-def test_records_of_an_older_headway_can_be_looked_at(stage: Stage, headway: Headway) -> None:
-    """Before any run brings them forward."""
+def test_records_of_an_older_headway_can_be_read(stage: Stage, headway: Headway) -> None:
+    """Before a run migrates the database."""
     stage.db.parent.mkdir()
     with closing(sqlite3.connect(stage.db)) as db, db:
         for statement in statements(migrations()[0]):

@@ -216,15 +216,15 @@ def test_a_turn_after_a_repair_sees_the_final_answer_alone(stage: Stage, headway
     (stage.root / "s.json").write_text(
         '{"type": "object", "properties": {"score": {"type": "number", "maximum": 1}}, "required": ["mood", "score"]}'
     )
-    stage.write_input([{"prompt": f"#mended {n}", "conversation": "c"} for n in range(2)])
+    stage.write_input([{"prompt": f"#repaired {n}", "conversation": "c"} for n in range(2)])
     assert headway("run", "in.jsonl", "-q", "--schema", "s.json").code == 0
     assert stage.query("SELECT count(*) FROM repairs") == [(1,)], "only the first turn was wrong at first"
     messages = json.loads(sent(stage)[1][1])["messages"]
     said = [message["content"] for message in messages if message["role"] == "assistant"]
     assert [json.loads(text)["mood"] for text in said] == ["better"]
     assert [message["content"] for message in messages if message["role"] == "user"] == [
-        "#mended 0",
-        "#mended 1",
+        "#repaired 0",
+        "#repaired 1",
     ]
 
 
@@ -273,9 +273,9 @@ def test_a_plan_says_what_it_leaves_out(stage: Stage, headway: Headway) -> None:
     for command in (("plan", "in.jsonl"), ("run", "in.jsonl", "--dry-run")):
         done = headway(*command, "--json")
         assert done.code == 0, done.err
-        told = json.loads(done.out)
-        assert told["rows"] == len(mixed(stage))
-        [note] = [one for one in told["notes"] if "wait for answers" in one]
+        report = json.loads(done.out)
+        assert report["rows"] == len(mixed(stage))
+        [note] = [one for one in report["notes"] if "wait for answers" in one]
         assert note.startswith("19 rows wait for answers of other rows, up to 5 answers one after the other")
 
 

@@ -1,4 +1,4 @@
-"""Nothing configured, nothing told in headers: the run finds the pace of its account by itself."""
+"""No limit is configured or reported: the run finds the rate of its account."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.fake.process import fake_process
 
 
 def test_a_run_finds_its_pace(stage: Stage) -> None:
-    """An account of 50 requests a minute, sped up by sixty: 50 a second, a second deep, and only 429s to learn from."""
+    """An account of 50 requests per second with a bucket of one second, and only 429s to learn from."""
     stage.units = 250
     stage.write_input()
     with fake_process("--rpm", "3000", "--burst", "1s", "--headers", "none", "--latency", "20ms") as fake:

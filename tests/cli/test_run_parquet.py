@@ -1,4 +1,4 @@
-"""`headway run` with Parquet files, as a user types it."""
+"""`headway run` with Parquet files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def test_parquet_in_and_out_keeps_the_types(
     assert not list(stage.root.glob("*.new"))
 
 
-def test_the_same_again_is_done_and_the_file_stays(stage: Stage, headway: Headway, reviews: Path) -> None:
+def test_a_complete_job_is_not_sent_again_and_its_file_stays(
+    stage: Stage, headway: Headway, reviews: Path
+) -> None:
     run = ("run", "reviews.parquet", *PROMPT, "--out", "out.parquet")
     assert headway(*run, "-q").code == 0
     first = (stage.root / "out.parquet").read_bytes()
@@ -95,7 +97,7 @@ def test_rows_are_the_default_and_export_makes_the_table(stage: Stage, headway: 
 
 
 @pytest.mark.usefixtures("reviews")
-def test_what_could_not_finish_is_in_the_table_too(
+def test_unfinished_units_are_in_the_table_too(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")

@@ -1,4 +1,4 @@
-"""`kind = "python"`: a function of the user's, row by row, through `headway run`."""
+"""`kind = "python"`: `headway run` calls a Python function for each row."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.executors.conftest import gone_within
 
 from headway.executors.preflight import CANARY_S
 
-#: Waits that a test can wait for.
+#: Waits that are short enough for a test.
 SHORT = '[providers.work.retry]\nbase = "10ms"\ncap = "20ms"\nhold_margin = "50ms"\ndefault_wait = "300ms"\n'
 
 
-class Desk:
+class Workspace:
     """A directory with a configuration, a module and rows."""
 
     def __init__(self, folder: Path) -> None:
@@ -69,8 +69,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    made = Desk(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    made = Workspace(tmp_path)
     made.configure()
     return made
 
@@ -93,18 +93,18 @@ async def later(payload):
 
 
 @pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
-def test_rows_become_results(desk: Desk, isolation: str) -> None:
-    desk.write(WORK)
-    desk.configure(f'isolation = "{isolation}"')
-    desk.rows(
+def test_rows_become_results(workspace: Workspace, isolation: str) -> None:
+    workspace.write(WORK)
+    workspace.configure(f'isolation = "{isolation}"')
+    workspace.rows(
         {"id": "a", "payload": [1, "ü"]},
         {"id": "b", "text": "x", "n": 2, "url": "http://127.0.0.1/"},
         {"id": "c", "model": "work/big", "text": "y"},
         {"id": "d", "payload": None, "metadata": {"k": 1}},
     )
-    code, err = desk.run()
+    code, err = workspace.run()
     assert code == 0, err
-    rows = desk.results()
+    rows = workspace.results()
     assert [row["response"]["body"] for row in rows] == [
         {"got": [1, "ü"], "model": "work"},
         {"got": {"text": "x", "n": 2, "url": "http://127.0.0.1/"}, "model": "work"},
@@ -116,18 +116,18 @@ def test_rows_become_results(desk: Desk, isolation: str) -> None:
     assert rows[0]["headway"]["cost_usd"] == 0.5
     assert rows[0]["headway"]["lane"] == "work/work"
     assert rows[3]["headway"]["metadata"] == {"k": 1}
-    notes = json.loads(_headway(desk, "show", rows[0]["id"].rpartition("-")[0], "a", "--json"))["notes"]
+    notes = json.loads(_headway(workspace, "show", rows[0]["id"].rpartition("-")[0], "a", "--json"))["notes"]
     assert notes["1"]["messages"] == [{"role": "assistant", "content": "done"}]
     assert notes["1"]["files"] == ["report.md"]
 
 
 @pytest.mark.parametrize(("target", "expected"), [("deeds:plain", 1), ("deeds:later", [1])])
-def test_a_function_may_be_plain_or_asynchronous(desk: Desk, target: str, expected: object) -> None:
-    desk.write(WORK)
-    desk.configure(target=target)
-    desk.rows({"id": "a", "payload": 1})
-    code, err = desk.run()
-    assert (code, desk.results()[0]["response"]["body"]) == (0, expected), err
+def test_a_function_may_be_plain_or_asynchronous(workspace: Workspace, target: str, expected: object) -> None:
+    workspace.write(WORK)
+    workspace.configure(target=target)
+    workspace.rows({"id": "a", "payload": 1})
+    code, err = workspace.run()
+    assert (code, workspace.results()[0]["response"]["body"]) == (0, expected), err
 
 
 MEETING = """
@@ -153,30 +153,30 @@ async def work(payload, context):
 
 
 @pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
-def test_usage_of_an_asynchronous_function_is_its_own_units(desk: Desk, isolation: str) -> None:
-    desk.write(MEETING.format(meet="await asyncio.sleep(0)"))
-    desk.configure(f'isolation = "{isolation}"\npreflight = "none"', workers=1)
-    desk.rows(*({"id": str(n), "payload": n} for n in range(1, 6)))
-    code, err = desk.run()
+def test_usage_of_an_asynchronous_function_is_its_own_units(workspace: Workspace, isolation: str) -> None:
+    workspace.write(MEETING.format(meet="await asyncio.sleep(0)"))
+    workspace.configure(f'isolation = "{isolation}"\npreflight = "none"', workers=1)
+    workspace.rows(*({"id": str(n), "payload": n} for n in range(1, 6)))
+    code, err = workspace.run()
     assert code == 0, err
-    used = [row["headway"]["usage"] for row in desk.results()]
+    used = [row["headway"]["usage"] for row in workspace.results()]
     assert [(each["input_tokens"], each["output_tokens"]) for each in used] == [(n, 1) for n in range(1, 6)]
 
 
-def test_asynchronous_functions_run_side_by_side_inline(desk: Desk) -> None:
-    """All three must be inside at once, or none of them comes back."""
-    desk.write(MEETING.format(meet="await met.wait()"))
-    desk.configure('isolation = "inline"\npreflight = "none"', workers=3)
-    desk.rows(*({"id": str(n), "payload": n} for n in range(3)))
-    code, err = desk.run("--timeout", "20s", "--max-attempts", "1")
+def test_asynchronous_functions_run_side_by_side_inline(workspace: Workspace) -> None:
+    """All three calls must run at the same time, or none returns."""
+    workspace.write(MEETING.format(meet="await met.wait()"))
+    workspace.configure('isolation = "inline"\npreflight = "none"', workers=3)
+    workspace.rows(*({"id": str(n), "payload": n} for n in range(3)))
+    code, err = workspace.run("--timeout", "20s", "--max-attempts", "1")
     assert code == 0, err
 
 
-def test_asynchronous_functions_run_side_by_side_in_threads(desk: Desk) -> None:
-    desk.write(MEETING.format(meet="await asyncio.to_thread(barrier.wait, 20)") + BARRIER)
-    desk.configure('isolation = "thread"\npreflight = "none"', workers=3)
-    desk.rows(*({"id": str(n), "payload": n} for n in range(3)))
-    code, err = desk.run("--timeout", "30s", "--max-attempts", "1")
+def test_asynchronous_functions_run_side_by_side_in_threads(workspace: Workspace) -> None:
+    workspace.write(MEETING.format(meet="await asyncio.to_thread(barrier.wait, 20)") + BARRIER)
+    workspace.configure('isolation = "thread"\npreflight = "none"', workers=3)
+    workspace.rows(*({"id": str(n), "payload": n} for n in range(3)))
+    code, err = workspace.run("--timeout", "30s", "--max-attempts", "1")
     assert code == 0, err
 
 
@@ -186,13 +186,13 @@ barrier = threading.Barrier(3)
 """
 
 
-def test_an_asynchronous_function_inline_has_its_timeout_and_its_errors(desk: Desk) -> None:
-    desk.write(MEETING.format(meet="pass"))
-    desk.configure('isolation = "inline"\npreflight = "none"', workers=1)
-    desk.rows(*({"id": str(n), "payload": n} for n in (1, 8, 9, 2)))
-    code, err = desk.run("--timeout", "300ms", "--max-attempts", "1")
+def test_an_asynchronous_function_inline_has_its_timeout_and_its_errors(workspace: Workspace) -> None:
+    workspace.write(MEETING.format(meet="pass"))
+    workspace.configure('isolation = "inline"\npreflight = "none"', workers=1)
+    workspace.rows(*({"id": str(n), "payload": n} for n in (1, 8, 9, 2)))
+    code, err = workspace.run("--timeout", "300ms", "--max-attempts", "1")
     assert code == 1, err
-    errors = [row["error"] and (row["error"]["code"], row["error"]["message"]) for row in desk.results()]
+    errors = [row["error"] and (row["error"]["code"], row["error"]["message"]) for row in workspace.results()]
     assert errors == [
         None,
         ("timeout", "no result within 0.3 s; it was cancelled"),
@@ -202,27 +202,27 @@ def test_an_asynchronous_function_inline_has_its_timeout_and_its_errors(desk: De
 
 
 @pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
-def test_floats_that_json_has_not_are_texts_and_not_lost(desk: Desk, isolation: str) -> None:
-    desk.write("""
+def test_floats_that_json_lacks_are_stored_as_text(workspace: Workspace, isolation: str) -> None:
+    workspace.write("""
 def work(payload, context):
     context.message("assistant", {"confidence": float("nan")})
     return {"score": float("nan"), "bounds": [float("-inf"), float("inf")], "none": None, "text": "null"}
 """)
-    desk.configure(f'isolation = "{isolation}"')
-    desk.rows({"id": "a", "payload": 1})
-    code, err = desk.run()
+    workspace.configure(f'isolation = "{isolation}"')
+    workspace.rows({"id": "a", "payload": 1})
+    code, err = workspace.run()
     assert code == 0, err
-    (row,) = desk.results()
+    (row,) = workspace.results()
     assert row["response"]["body"] == {
         "score": "NaN", "bounds": ["-Infinity", "Infinity"], "none": None, "text": "null",
     }  # fmt: skip
-    notes = json.loads(_headway(desk, "show", row["id"].rpartition("-")[0], "a", "--json"))["notes"]
+    notes = json.loads(_headway(workspace, "show", row["id"].rpartition("-")[0], "a", "--json"))["notes"]
     assert notes["1"]["messages"] == [{"role": "assistant", "content": {"confidence": "NaN"}}]
 
 
 @pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
-def test_what_is_no_exception_fails_its_row_alone(desk: Desk, isolation: str) -> None:
-    desk.write("""
+def test_raising_a_non_exception_fails_only_its_row(workspace: Workspace, isolation: str) -> None:
+    workspace.write("""
 import asyncio
 
 class Panic(BaseException):
@@ -235,22 +235,22 @@ def work(payload):
         raise what[payload]
     return payload
 """)
-    desk.configure(f'isolation = "{isolation}"')
-    desk.rows(
+    workspace.configure(f'isolation = "{isolation}"')
+    workspace.rows(
         *({"id": name, "payload": name} for name in ("a", "panic", "exit", "interrupt", "cancelled", "b"))
     )
-    code, err = desk.run("--max-attempts", "1")
+    code, err = workspace.run("--max-attempts", "1")
     assert code == 1, err
-    rows = desk.results()
+    rows = workspace.results()
     assert [row["custom_id"] for row in rows if row["response"]] == ["a", "b"]
     assert [row["error"]["code"] for row in rows if row["error"]] == ["crash", "crash", "crash", "invalid"]
 
 
-def test_what_is_no_json_is_the_units_own_failure(desk: Desk) -> None:
-    desk.write("def work(payload): return {1, 2} if payload == 'set' else object()\n")
-    desk.rows({"id": "a", "payload": "set"}, {"id": "b", "payload": "object"})
-    assert desk.run()[0] == 1
-    first, second = desk.results()
+def test_a_value_that_is_not_json_fails_only_its_unit(workspace: Workspace) -> None:
+    workspace.write("def work(payload): return {1, 2} if payload == 'set' else object()\n")
+    workspace.rows({"id": "a", "payload": "set"}, {"id": "b", "payload": "object"})
+    assert workspace.run()[0] == 1
+    first, second = workspace.results()
     assert first["response"]["body"] == [1, 2]  # msgspec knows sets.
     assert second["error"]["code"] == "invalid"
     assert "returned a value that is not JSON" in second["error"]["message"]
@@ -295,69 +295,73 @@ MISTAKES: list[tuple[str, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("target", "module", "more", "said"), MISTAKES)
-def test_mistakes_are_told_before_anything_runs(
-    desk: Desk, target: str, module: str, more: str, said: str
+def test_mistakes_are_reported_before_anything_runs(
+    workspace: Workspace, target: str, module: str, more: str, said: str
 ) -> None:
     if module:
-        desk.write(module)
-    desk.configure(more, target)
-    desk.rows({"id": "a", "payload": 1})
-    code, err = desk.run()
+        workspace.write(module)
+    workspace.configure(more, target)
+    workspace.rows({"id": "a", "payload": 1})
+    code, err = workspace.run()
     assert code == 2
     assert said in err
     assert len(err.strip().splitlines()) == 1, err
-    assert not (desk.folder / "in.results.jsonl").exists()
+    assert not (workspace.folder / "in.results.jsonl").exists()
 
 
-def test_keys_of_workers_are_for_workers(desk: Desk) -> None:
-    (desk.folder / "headway.toml").write_text('[providers.a]\nkind = "openai"\ntarget = "a:b"\n')
-    desk.rows({"id": "a", "prompt": "hello"})
-    code, err = desk.run()
+def test_settings_of_workers_are_refused_for_servers(workspace: Workspace) -> None:
+    (workspace.folder / "headway.toml").write_text('[providers.a]\nkind = "openai"\ntarget = "a:b"\n')
+    workspace.rows({"id": "a", "prompt": "hello"})
+    code, err = workspace.run()
     assert code == 2
     assert 'providers.a.target: not for kind openai; it is for kind = "python"' in err
 
 
 @pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
-def test_a_function_that_cannot_be_imported_is_told_before_anything_runs(desk: Desk, isolation: str) -> None:
-    desk.write("import no_such_package\ndef work(p): return p\n")
-    desk.configure(f'isolation = "{isolation}"')
-    desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
-    code, err = desk.run()
+def test_a_function_that_cannot_be_imported_is_reported_before_anything_runs(
+    workspace: Workspace, isolation: str
+) -> None:
+    workspace.write("import no_such_package\ndef work(p): return p\n")
+    workspace.configure(f'isolation = "{isolation}"')
+    workspace.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
+    code, err = workspace.run()
     assert code == 2
     assert "headway.toml: providers.work.target: 'deeds:work' cannot be used: " in err
     assert "ModuleNotFoundError: No module named 'no_such_package' — fix its module" in err
     assert len(err.strip().splitlines()) == 1, err
-    assert not (desk.folder / "in.results.jsonl").exists()
-    desk.write("def work(p): return p\n")
-    code, err = desk.run()
+    assert not (workspace.folder / "in.results.jsonl").exists()
+    workspace.write("def work(p): return p\n")
+    code, err = workspace.run()
     assert code == 0, err
 
 
-def test_a_module_that_kills_its_worker_is_told_before_anything_runs(desk: Desk) -> None:
-    desk.write("import os, sys\nsys.stderr.write('no licence\\nfound')\nos._exit(7)\ndef work(p): pass\n")
-    desk.rows({"id": "a", "payload": 1})
-    code, err = desk.run()
+def test_a_module_that_kills_its_worker_is_reported_before_anything_runs(workspace: Workspace) -> None:
+    workspace.write(
+        "import os, sys\nsys.stderr.write('no licence\\nfound')\nos._exit(7)\ndef work(p): pass\n"
+    )
+    workspace.rows({"id": "a", "payload": 1})
+    code, err = workspace.run()
     assert code == 2
     assert "3 in a row died at once, the last: it exited with code 7; no licence found" in err
     assert len(err.strip().splitlines()) == 1, err
 
 
 @pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
-def test_a_value_above_the_ceiling_fails_its_unit_alone(desk: Desk, isolation: str) -> None:
-    desk.write("def work(size): return 'z' * size\n")
-    desk.configure(f'isolation = "{isolation}"\nmax_answer_bytes = 1000')
-    desk.rows({"id": "a", "payload": 998}, {"id": "b", "payload": 999}, {"id": "c", "payload": 1})
-    code, err = desk.run()
+def test_a_value_above_the_size_limit_fails_only_its_unit(workspace: Workspace, isolation: str) -> None:
+    workspace.write("def work(size): return 'z' * size\n")
+    workspace.configure(f'isolation = "{isolation}"\nmax_answer_bytes = 1000')
+    workspace.rows({"id": "a", "payload": 998}, {"id": "b", "payload": 999}, {"id": "c", "payload": 1})
+    code, err = workspace.run()
     assert code == 1, err
     assert "returned 1,001 bytes of JSON; max_answer_bytes of this provider is 1,000" in err
     assert "2 of 3 succeeded" in err
 
 
-def test_a_cap_on_calls_that_tell_their_cost_says_by_how_much_it_was_passed(desk: Desk) -> None:
-    desk.write("import headway\ndef work(n):\n    headway.usage(cost_usd=0.004)\n    return n\n")
-    desk.configure(workers=1)
-    desk.rows(*({"id": f"u{n}", "payload": n} for n in range(9)))
-    code, err = desk.run("--max-cost", "0.01")
+def test_a_cap_on_calls_that_report_their_cost_says_by_how_much_it_was_exceeded(workspace: Workspace) -> None:
+    workspace.write("import headway\ndef work(n):\n    headway.usage(cost_usd=0.004)\n    return n\n")
+    workspace.configure(workers=1)
+    workspace.rows(*({"id": f"u{n}", "payload": n} for n in range(9)))
+    code, err = workspace.run("--max-cost", "0.01")
     assert code == 3, err
     assert "the cap of $0.0100 was exceeded by $0.0020: the cost of a call is known only when it ends" in err
 
@@ -385,14 +389,14 @@ ALLOCATIONS = {
 
 
 @pytest.mark.parametrize("where", ALLOCATIONS)
-def test_memory_that_ends_at_a_ulimit_costs_its_unit_alone(desk: Desk, where: str) -> None:
-    """The kernel refuses what the unit asks for: named, tried again, quarantined with its evidence, and all others go on."""
+def test_a_memory_ulimit_costs_only_its_unit(workspace: Workspace, where: str) -> None:
+    """The kernel refuses the memory: the error is named, retried and quarantined with its evidence; other units continue."""
     act, said = ALLOCATIONS[where]
-    desk.write(HUNGRY.replace("{act}", act))
-    desk.rows(*({"id": f"u{n}", "payload": n} for n in range(12)))
-    code, err = desk.run(before="ulimit -v 5000000")
+    workspace.write(HUNGRY.replace("{act}", act))
+    workspace.rows(*({"id": f"u{n}", "payload": n} for n in range(12)))
+    code, err = workspace.run(before="ulimit -v 5000000")
     assert code == 1, err
-    rows = desk.results()
+    rows = workspace.results()
     assert [row["headway"]["index"] for row in rows if row["error"] is not None] == [3]
     assert [row["headway"]["attempts"] for row in rows] == [3 if n == 3 else 1 for n in range(12)]
     error = rows[3]["error"]
@@ -402,13 +406,13 @@ def test_memory_that_ends_at_a_ulimit_costs_its_unit_alone(desk: Desk, where: st
     assert "; its memory peaked at " in error["message"]
     assert rows[3]["headway"]["usage"]["input_tokens"] == 100
     job = rows[0]["id"].rpartition("-")[0]
-    shown = json.loads(_headway(desk, "show", job, "u3", "--json"))
+    shown = json.loads(_headway(workspace, "show", job, "u3", "--json"))
     assert [attempt["cost_usd"] for attempt in shown["attempts"]] == [0.5, 0.5, 0.5]
     assert [shown["notes"][number]["memory_mb"] > 1 for number in ("1", "2", "3")] == [True, True, True]
 
 
-def test_a_unit_above_the_memory_limit_is_ended(desk: Desk) -> None:
-    desk.write("""
+def test_a_unit_above_the_memory_limit_is_ended(workspace: Workspace) -> None:
+    workspace.write("""
 import time
 def work(unit):
     hoard = []
@@ -417,18 +421,20 @@ def work(unit):
         time.sleep(0.02)
     return unit
 """)
-    desk.configure('memory_limit = "300MB"')
-    desk.rows(*({"id": f"u{n}", "payload": n} for n in range(12)))
-    code, err = desk.run()
+    workspace.configure('memory_limit = "300MB"')
+    workspace.rows(*({"id": f"u{n}", "payload": n} for n in range(12)))
+    code, err = workspace.run()
     assert code == 1, err
-    errors = {row["headway"]["index"]: row["error"] for row in desk.results() if row["error"] is not None}
+    errors = {
+        row["headway"]["index"]: row["error"] for row in workspace.results() if row["error"] is not None
+    }
     assert list(errors) == [3]
     assert "out of memory (memory_limit is 300 MB)" in errors[3]["message"]
     assert "quarantined" in errors[3]["message"]
 
 
-def test_what_a_worker_printed_is_kept_with_its_attempt(desk: Desk) -> None:
-    desk.write("""
+def test_output_of_a_worker_is_recorded_with_its_attempt(workspace: Workspace) -> None:
+    workspace.write("""
 import os, sys
 def work(payload):
     print("grading", payload)
@@ -438,22 +444,22 @@ def work(payload):
         os._exit(3)
     return payload
 """)
-    desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
-    assert desk.run()[0] == 1
-    job = desk.results()[0]["id"].rpartition("-")[0]
-    fine = json.loads(_headway(desk, "show", job, "a", "--json"))["notes"]
+    workspace.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
+    assert workspace.run()[0] == 1
+    job = workspace.results()[0]["id"].rpartition("-")[0]
+    fine = json.loads(_headway(workspace, "show", job, "a", "--json"))["notes"]
     assert list(fine) == ["1"]
     assert fine["1"]["stdout"] == "x" * 4096
     assert "sk-abcdefghijklmnop" not in fine["1"]["stderr"]
-    dead = json.loads(_headway(desk, "show", job, "b", "--json"))["notes"]
+    dead = json.loads(_headway(workspace, "show", job, "b", "--json"))["notes"]
     assert list(dead) == ["1", "2", "3"]
     assert dead["2"]["memory_mb"] > 1
-    assert "stderr: key sk-" in _headway(desk, "show", job, "b")
+    assert "stderr: key sk-" in _headway(workspace, "show", job, "b")
 
 
 @pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
-def test_a_message_that_has_no_text_costs_nothing(desk: Desk, isolation: str) -> None:
-    desk.write("""
+def test_a_message_that_has_no_text_costs_nothing(workspace: Workspace, isolation: str) -> None:
+    workspace.write("""
 class Odd:
     def __str__(self): raise ValueError("no text")
     __repr__ = __str__
@@ -463,11 +469,11 @@ def work(payload, context):
     context.message("tool", Odd() if payload == 1 else nested)
     return payload
 """)
-    desk.configure(f'isolation = "{isolation}"')
-    desk.rows(*({"id": str(n), "payload": n} for n in range(3)))
-    code, err = desk.run()
+    workspace.configure(f'isolation = "{isolation}"')
+    workspace.rows(*({"id": str(n), "payload": n} for n in range(3)))
+    code, err = workspace.run()
     assert code == 0, err
-    assert [row["headway"]["attempts"] for row in desk.results()] == [1, 1, 1]
+    assert [row["headway"]["attempts"] for row in workspace.results()] == [1, 1, 1]
 
 
 # -- limits from every source ---------------------------------------------------------------------------------------
@@ -508,18 +514,18 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_limit_is_found_wherever_it_is_said(desk: Desk, source: str) -> None:
-    desk.write(LIMITED.replace("{act}", SOURCES[source]))
-    desk.configure('limit_exit_codes = [75]\nfailure_logs = ".failed/*/agent/result.json"')
-    desk.rows({"id": "a", "payload": 1})
+def test_a_limit_is_detected_in_every_place(workspace: Workspace, source: str) -> None:
+    workspace.write(LIMITED.replace("{act}", SOURCES[source]))
+    workspace.configure('limit_exit_codes = [75]\nfailure_logs = ".failed/*/agent/result.json"')
+    workspace.rows({"id": "a", "payload": 1})
     began = time.monotonic()
-    code, err = desk.run()
+    code, err = workspace.run()
     assert code == 0, err
     assert time.monotonic() - began > 0.3
-    assert desk.results()[0]["response"]["body"] == "through"
-    assert desk.log() == ["run", "run"]
-    told = _attempts(desk)
-    assert [attempt["outcome"] for attempt in told] == ["throttled", "succeeded"]
+    assert workspace.results()[0]["response"]["body"] == "through"
+    assert workspace.log() == ["run", "run"]
+    attempts = _attempts(workspace)
+    assert [attempt["outcome"] for attempt in attempts] == ["throttled", "succeeded"]
     named = {
         "no word on its end": "RateLimited",
         "sys.exit": "exit code",
@@ -529,84 +535,84 @@ def test_a_limit_is_found_wherever_it_is_said(desk: Desk, source: str) -> None:
         "a word of its own": "stderr",
         "stderr of an exception": "stderr",
     }
-    assert told[0]["rate_limit"]["source"] == named.get(source, source)
+    assert attempts[0]["rate_limit"]["source"] == named.get(source, source)
 
 
-#: In one process nothing is captured, and no death is survived.
+#: Without processes no output is captured, and no death is survived.
 HERE = ("result", "RateLimited", "RuntimeError", "CalledProcessError", "code of a program", "result of the seed", "sys.exit", "SystemExit")  # fmt: skip
 
 
 @pytest.mark.parametrize("isolation", ["thread", "inline"])
 @pytest.mark.parametrize("source", HERE)
-def test_a_limit_is_found_without_processes_too(desk: Desk, isolation: str, source: str) -> None:
-    desk.write(LIMITED.replace("{act}", SOURCES[source]))
-    desk.configure(f'isolation = "{isolation}"\nlimit_exit_codes = [75]')
-    desk.rows({"id": "a", "payload": 1})
-    code, err = desk.run()
+def test_a_limit_is_detected_without_processes_too(workspace: Workspace, isolation: str, source: str) -> None:
+    workspace.write(LIMITED.replace("{act}", SOURCES[source]))
+    workspace.configure(f'isolation = "{isolation}"\nlimit_exit_codes = [75]')
+    workspace.rows({"id": "a", "payload": 1})
+    code, err = workspace.run()
     assert code == 0, err
-    assert [attempt["outcome"] for attempt in _attempts(desk)] == ["throttled", "succeeded"]
+    assert [attempt["outcome"] for attempt in _attempts(workspace)] == ["throttled", "succeeded"]
 
 
-def _attempts(desk: Desk) -> list[dict[str, Any]]:
-    job = json.loads(_headway(desk, "jobs", "--json"))[0]["job"]
-    attempts: list[dict[str, Any]] = json.loads(_headway(desk, "show", job, "a", "--json"))["attempts"]
+def _attempts(workspace: Workspace) -> list[dict[str, Any]]:
+    job = json.loads(_headway(workspace, "jobs", "--json"))[0]["job"]
+    attempts: list[dict[str, Any]] = json.loads(_headway(workspace, "show", job, "a", "--json"))["attempts"]
     return attempts
 
 
-def _headway(desk: Desk, *args: str) -> str:
+def _headway(workspace: Workspace, *args: str) -> str:
     command = [sys.executable, "-m", "headway", *args]
     return subprocess.run(
-        command, cwd=desk.folder, capture_output=True, text=True, check=True, timeout=60
+        command, cwd=workspace.folder, capture_output=True, text=True, check=True, timeout=60
     ).stdout
 
 
-def test_what_a_model_says_is_never_read(desk: Desk) -> None:
-    """A worker prints an answer that speaks of limits, and fails for a reason of its own."""
-    desk.write("""
+def test_answers_of_a_model_are_not_searched_for_limits(workspace: Workspace) -> None:
+    """A worker prints an answer that mentions limits, and fails for another reason."""
+    workspace.write("""
 def work(payload):
     print("You've hit your limit · resets 4pm. API Error: 429 rate limit exceeded")
     raise ValueError("no grade in it")
 """)
-    desk.rows({"id": "a", "payload": 1})
-    code, _ = desk.run()
+    workspace.rows({"id": "a", "payload": 1})
+    code, _ = workspace.run()
     assert code == 1
-    assert desk.results()[0]["error"] == {"code": "invalid", "message": "ValueError: no grade in it"}
+    assert workspace.results()[0]["error"] == {"code": "invalid", "message": "ValueError: no grade in it"}
 
 
 # -- the three layers ---------------------------------------------------------------------------------------------
 
 
-def test_the_seeds_failure_is_survived(desk: Desk) -> None:
-    """15 units, the limit strikes at the fifth, workers exit hard: all are there after the reset, and it is told why."""
-    desk.write(deaths.AGENT, "agent.py")
-    desk.configure(f'failure_logs = "{deaths.LOGS}"', "agent:work")
-    desk.rows(*({"id": f"t{n}", "payload": n} for n in range(15)))
-    code, err = desk.run()
+def test_the_failure_of_the_seed_is_survived(workspace: Workspace) -> None:
+    """15 units, the limit is met at the fifth, workers exit hard: after the reset all succeed, and the reason is recorded."""
+    workspace.write(deaths.AGENT, "agent.py")
+    workspace.configure(f'failure_logs = "{deaths.LOGS}"', "agent:work")
+    workspace.rows(*({"id": f"t{n}", "payload": n} for n in range(15)))
+    code, err = workspace.run()
     assert code == 0, err
-    assert [row["response"]["body"] for row in desk.results()] == list(range(15))
+    assert [row["response"]["body"] for row in workspace.results()] == list(range(15))
     assert "usage limit reached" in err
-    assert [row["headway"]["attempts"] for row in desk.results()][:4] == [1] * 4
-    refused = {int(path.parts[-3]) for path in desk.folder.glob(".failed/*/agent/result.json")}
-    begun = Counter(int(unit) for unit in desk.log())
+    assert [row["headway"]["attempts"] for row in workspace.results()][:4] == [1] * 4
+    refused = {int(path.parts[-3]) for path in workspace.folder.glob(".failed/*/agent/result.json")}
+    begun = Counter(int(unit) for unit in workspace.log())
     assert begun == Counter(range(15)) + Counter(refused), "only what was refused ran again"
     assert len(refused) <= 2, "no more than were in flight met the limit"
-    job = json.loads(_headway(desk, "jobs", "--json"))[0]["job"]
-    shown = _headway(desk, "show", job, f"t{min(refused)}")
+    job = json.loads(_headway(workspace, "jobs", "--json"))[0]["job"]
+    shown = _headway(workspace, "show", job, f"t{min(refused)}")
     assert re.search(r"; limit detected in \.failed/\d+/agent/result\.json$", shown, re.MULTILINE), shown
 
 
-def test_the_seeds_failure_as_it_was(desk: Desk) -> None:
-    """The same work on a ProcessPoolExecutor: one worker's exit takes every unit with it that is not done."""
-    desk.write(deaths.AGENT, "seed_agent.py")
-    desk.write(deaths.EXECUTOR, "executor.py")
-    told = subprocess.run(
-        [sys.executable, "executor.py"], cwd=desk.folder, capture_output=True, check=True, timeout=60
+def test_the_failure_of_the_seed_on_a_process_pool_executor(workspace: Workspace) -> None:
+    """The same work on a ProcessPoolExecutor: the exit of one worker loses every unfinished unit."""
+    workspace.write(deaths.AGENT, "seed_agent.py")
+    workspace.write(deaths.EXECUTOR, "executor.py")
+    counted = subprocess.run(
+        [sys.executable, "executor.py"], cwd=workspace.folder, capture_output=True, check=True, timeout=60
     )
-    assert int(told.stdout) <= 5
+    assert int(counted.stdout) <= 5
 
 
-def test_a_stored_hold_starts_no_worker(desk: Desk) -> None:
-    desk.write("""
+def test_a_stored_hold_starts_no_worker(workspace: Workspace) -> None:
+    workspace.write("""
 import headway
 from pathlib import Path
 with open("log", "a") as log:
@@ -614,18 +620,18 @@ with open("log", "a") as log:
 def work(payload):
     raise headway.RateLimited(retry_after=3600, reason="come back in an hour")
 """)
-    desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
-    code, err = desk.run("--max-hold", "0s")
+    workspace.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
+    code, err = workspace.run("--max-hold", "0s")
     assert code == 4, err
-    assert desk.log() == ["started"], "one goes ahead, and the other is turned back without a worker"
-    code, err = desk.run("--max-hold", "0s")
+    assert workspace.log() == ["started"], "one goes ahead, and the other is turned back without a worker"
+    code, err = workspace.run("--max-hold", "0s")
     assert code == 4, err
-    assert desk.log() == ["started"]
+    assert workspace.log() == ["started"]
     assert "come back in an hour" in err
 
 
-def test_a_worker_that_asks_for_eternity_closes_no_lane_for_ever(desk: Desk) -> None:
-    desk.write("""
+def test_a_worker_that_reports_an_endless_wait_does_not_close_its_lane(workspace: Workspace) -> None:
+    workspace.write("""
 from pathlib import Path
 def work(payload):
     if Path("met").exists():
@@ -633,14 +639,14 @@ def work(payload):
     Path("met").touch()
     return {"rate_limit": {"retry_after_s": 1e300, "message": "never again"}}
 """)
-    desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
-    code, err = desk.run()
+    workspace.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
+    code, err = workspace.run()
     assert code == 0, err
     assert "never again" in err, "it is waited for, as a limit is that says nothing of its end"
 
 
-def test_a_hold_beyond_a_day_parks_the_run_at_once_and_can_be_cleared(desk: Desk) -> None:
-    desk.write("""
+def test_a_hold_beyond_a_day_parks_the_run_at_once_and_can_be_cleared(workspace: Workspace) -> None:
+    workspace.write("""
 import headway
 from pathlib import Path
 def work(payload):
@@ -648,19 +654,19 @@ def work(payload):
         return payload
     raise headway.RateLimited(retry_after=30 * 86400, reason="come back next month")
 """)
-    desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
-    code, err = desk.run()
+    workspace.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
+    code, err = workspace.run()
     assert code == 4, err
     assert "come back next month" in err
     assert "--max-hold unlimited" in err
     assert "headway lanes --reopen" in err
-    (desk.folder / "open").touch()
-    assert desk.run()[0] == 4, "the hold is on record"
-    assert "held until" in _headway(desk, "lanes")
-    assert "(come back next month)" in _headway(desk, "lanes", "--reopen", "work")
-    assert "held until" not in _headway(desk, "lanes")
-    assert "no recorded hold" in _headway(desk, "lanes", "--reopen", "work/work")
-    code, err = desk.run()
+    (workspace.folder / "open").touch()
+    assert workspace.run()[0] == 4, "the hold is on record"
+    assert "held until" in _headway(workspace, "lanes")
+    assert "(come back next month)" in _headway(workspace, "lanes", "--reopen", "work")
+    assert "held until" not in _headway(workspace, "lanes")
+    assert "no recorded hold" in _headway(workspace, "lanes", "--reopen", "work/work")
+    code, err = workspace.run()
     assert code == 0, err
 
 
@@ -703,22 +709,24 @@ touch met
         "another failure",
     ],
 )
-def test_a_command_may_go_ahead(desk: Desk, first: str, pings: int) -> None:
-    ping = desk.folder / "ping.sh"
+def test_a_preflight_command_runs_first(workspace: Workspace, first: str, pings: int) -> None:
+    ping = workspace.folder / "ping.sh"
     ping.write_text(PING.replace("{first}", first).replace("{then}", "exit 0"))
     ping.chmod(0o755)
-    desk.write("def work(payload): return payload\n")
-    patience = "2s" if "sleep" in first else "30s"  # Enough for a shell to start and to write its line.
-    desk.configure(f'preflight = "command"\npreflight_command = ["{ping}"]\npreflight_timeout = "{patience}"')
-    desk.rows(*({"id": str(n), "payload": n} for n in range(5)))
-    code, err = desk.run()
+    workspace.write("def work(payload): return payload\n")
+    patience = "2s" if "sleep" in first else "30s"  # Long enough for a shell to start and write its line.
+    workspace.configure(
+        f'preflight = "command"\npreflight_command = ["{ping}"]\npreflight_timeout = "{patience}"'
+    )
+    workspace.rows(*({"id": str(n), "payload": n} for n in range(5)))
+    code, err = workspace.run()
     assert code == 0, err
-    assert desk.log() == ["ping"] * pings
-    assert [row["response"]["body"] for row in desk.results()] == list(range(5))
+    assert workspace.log() == ["ping"] * pings
+    assert [row["response"]["body"] for row in workspace.results()] == list(range(5))
 
 
-def test_sigkill_of_the_run_ends_its_workers_and_nothing_is_lost(desk: Desk) -> None:
-    desk.write("""
+def test_sigkill_of_the_run_ends_its_workers_and_nothing_is_lost(workspace: Workspace) -> None:
+    workspace.write("""
 import os, subprocess, time
 from pathlib import Path
 def work(unit):
@@ -728,20 +736,20 @@ def work(unit):
     Path(f"pids-{unit}").write_text(f"{os.getpid()} {child.pid}")
     time.sleep(60)
 """)
-    desk.rows(*({"id": str(n), "payload": n} for n in range(10)))
-    run = desk.start()
-    pids = _when(lambda: [path.read_text().split() for path in desk.folder.glob("pids-*")], 2)
+    workspace.rows(*({"id": str(n), "payload": n} for n in range(10)))
+    run = workspace.start()
+    pids = _when(lambda: [path.read_text().split() for path in workspace.folder.glob("pids-*")], 2)
     run.send_signal(signal.SIGKILL)
     run.communicate()
     assert all(gone_within(int(pid), 2.0) for pair in pids for pid in pair)
-    (desk.folder / "again").touch()
-    code, err = desk.run()
+    (workspace.folder / "again").touch()
+    code, err = workspace.run()
     assert code == 0, err
-    assert [row["response"]["body"] for row in desk.results()] == list(range(10))
+    assert [row["response"]["body"] for row in workspace.results()] == list(range(10))
 
 
 def _when(look: Callable[[], list[list[str]]], count: int) -> list[list[str]]:
-    """As soon as so many are whole."""
+    """Wait until this many are complete."""
     until = time.monotonic() + 30.0
     while time.monotonic() < until:
         found = [each for each in look() if len(each) == 2]
@@ -751,12 +759,12 @@ def _when(look: Callable[[], list[list[str]]], count: int) -> list[list[str]]:
     raise AssertionError(f"never {count}")
 
 
-def test_those_behind_the_one_ahead_are_in_nobodys_way(desk: Desk) -> None:
-    """A slow first unit, and only two places for all lanes: the second place is the other lane's, not of those who wait.
+def test_units_behind_the_first_do_not_block_other_lanes(workspace: Workspace) -> None:
+    """A slow first unit, and only two places for all lanes: the other lane gets the second place, not the waiting units.
 
-    The slow units end when the quick ones have, so that nothing ends at all if these cannot run.
+    The slow units end after the fast ones, so that nothing ends at all if the fast ones cannot run.
     """
-    desk.write("""
+    workspace.write("""
 import time
 from pathlib import Path
 def slow(unit):
@@ -768,39 +776,39 @@ def quick(unit):
     return unit
 """)
     quick = '[providers.quick]\nkind = "python"\ntarget = "deeds:quick"\nworkers = 2\n'
-    desk.configure(target="deeds:slow", rest=f"{quick}[run]\nconcurrency = 2\n")
+    workspace.configure(target="deeds:slow", rest=f"{quick}[run]\nconcurrency = 2\n")
     slow = [{"id": f"s{n}", "model": "work/slow", "payload": n} for n in range(4)]
-    desk.rows(*slow, *({"id": f"q{n}", "model": "quick/quick", "payload": n} for n in range(4)))
+    workspace.rows(*slow, *({"id": f"q{n}", "model": "quick/quick", "payload": n} for n in range(4)))
     began = time.monotonic()
-    code, err = desk.run("--timeout", "20s", "--max-attempts", "1")
+    code, err = workspace.run("--timeout", "20s", "--max-attempts", "1")
     assert code == 0, err
     assert time.monotonic() - began < CANARY_S
 
 
-def test_ctrl_c_while_the_function_is_imported_leaves_nothing(desk: Desk) -> None:
-    desk.write("""
+def test_ctrl_c_while_the_function_is_imported_leaves_nothing(workspace: Workspace) -> None:
+    workspace.write("""
 import os, time
 from pathlib import Path
 Path("pids-0").write_text(f"{os.getpid()} {os.getppid()}")
 time.sleep(60)
 def work(unit): return unit
 """)
-    desk.rows({"id": "a", "payload": 1})
-    run = desk.start()
-    ((worker, _),) = _when(lambda: [path.read_text().split() for path in desk.folder.glob("pids-*")], 1)
+    workspace.rows({"id": "a", "payload": 1})
+    run = workspace.start()
+    ((worker, _),) = _when(lambda: [path.read_text().split() for path in workspace.folder.glob("pids-*")], 1)
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=30)
     assert (run.returncode, err.strip()) == (130, "headway: interrupted")
     assert gone_within(int(worker), 2.0)
-    assert not (desk.folder / "in.results.jsonl").exists()
+    assert not (workspace.folder / "in.results.jsonl").exists()
 
 
-def test_a_function_of_the_same_name_in_another_module_is_another_job(desk: Desk) -> None:
+def test_a_function_of_the_same_name_in_another_module_is_another_job(workspace: Workspace) -> None:
     for module in ("deeds", "others"):
-        desk.write(f"def work(payload):\n    return {module!r}\n", f"{module}.py")
-    desk.rows({"id": "a", "payload": 1})
+        workspace.write(f"def work(payload):\n    return {module!r}\n", f"{module}.py")
+    workspace.rows({"id": "a", "payload": 1})
     for module in ("deeds", "others"):
-        desk.configure(target=f"{module}:work")
-        code, err = desk.run("--force")
+        workspace.configure(target=f"{module}:work")
+        code, err = workspace.run("--force")
         assert code == 0, err
-        assert [row["response"]["body"] for row in desk.results()] == [module]
+        assert [row["response"]["body"] for row in workspace.results()] == [module]

@@ -1,4 +1,4 @@
-"""`headway run --schema`: answers are JSON of one form, or are asked for once more, or fail with the reason."""
+"""`headway run --schema`: an answer that does not fit is requested once more, and then fails with the reason."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def chat_answer(row: dict[str, Any]) -> Any:
 
 
 def sent(stage: Stage, index: int) -> list[Any]:
-    """The bodies that went out for a unit: its own, then what was asked next."""
+    """The bodies that were sent for a unit: its own, then the repair."""
     own = stage.query("SELECT body FROM requests WHERE uid & 4294967295 = ?", index)
     then = stage.query(
         'SELECT request FROM repairs WHERE "index" = ? AND request IS NOT NULL ORDER BY id', index
@@ -47,15 +47,15 @@ def sent(stage: Stage, index: int) -> list[Any]:
     return [json.loads(body) for (body,) in own + then]
 
 
-def test_what_fits_passes_what_does_not_is_asked_for_once_more(stage: Stage, headway: Headway) -> None:
-    rows(stage, {"prompt": "#fits"}, {"prompt": "#mended"}, {"prompt": "#never"})
+def test_an_answer_that_does_not_fit_is_requested_once_more(stage: Stage, headway: Headway) -> None:
+    rows(stage, {"prompt": "#fits"}, {"prompt": "#repaired"}, {"prompt": "#never"})
     done = headway("run", "in.jsonl", *ASK)
     assert done.code == 1
     assert "1 unit ended with 'invalid'" in done.err
-    good, mended, never = stage.rows()
+    good, repaired, never = stage.rows()
     assert chat_answer(good) == {"mood": "good", "score": 0.5, "tags": ["a"]}
-    assert chat_answer(mended) == {"mood": "better", "score": 1, "tags": []}
-    assert [row["headway"]["attempts"] for row in (good, mended, never)] == [1, 2, 2]
+    assert chat_answer(repaired) == {"mood": "better", "score": 1, "tags": []}
+    assert [row["headway"]["attempts"] for row in (good, repaired, never)] == [1, 2, 2]
     assert never["response"] is None
     assert never["error"] == {
         "code": "invalid",
@@ -81,9 +81,9 @@ def test_every_api(stage: Stage, headway: Headway, api: str) -> None:
         (stage.root / "headway.toml").read_text() + '\n[run]\nprovider = "alpha"\n'
     )
     bodies: dict[str, dict[str, Any]] = {
-        "responses": {"url": "/v1/responses", "body": {"input": "#mended"}},
-        "messages": {"prompt": "#mended", "model": "beta/claude-x"},
-        "chat": {"prompt": "#mended"},
+        "responses": {"url": "/v1/responses", "body": {"input": "#repaired"}},
+        "messages": {"prompt": "#repaired", "model": "beta/claude-x"},
+        "chat": {"prompt": "#repaired"},
     }
     rows(stage, bodies[name])
     done = headway("run", "in.jsonl", *ASK, "--out", "o.csv")
@@ -116,13 +116,13 @@ def test_gemini_and_bedrock(
     (stage.root / "headway.toml").write_text(
         f'[providers.p]\n{settings}\nbase_url = "{stage.fake.url}"\nmodel = "{model}"\n'
     )
-    rows(stage, {"prompt": "#fits"}, {"prompt": "#mended"}, {"prompt": "#never"})
+    rows(stage, {"prompt": "#fits"}, {"prompt": "#repaired"}, {"prompt": "#never"})
     done = headway("run", "in.jsonl", *ASK, "--out", "o.csv")
     assert done.code == 1, done.err
     with (stage.root / "o.csv").open(newline="") as file:
-        good, mended, never = csv.DictReader(file)
+        good, repaired, never = csv.DictReader(file)
     assert json.loads(good["answer"]) == {"mood": "good", "score": 0.5, "tags": ["a"]}
-    assert (mended["answer.mood"], mended["answer.score"]) == ("better", "1")
+    assert (repaired["answer.mood"], repaired["answer.score"]) == ("better", "1")
     assert never["error"].startswith("invalid: the answer does not fit the schema")
     own, again = sent(stage, 1)
     turns = again.get("contents") or again["messages"]
@@ -137,7 +137,7 @@ def test_gemini_and_bedrock(
         assert ("JSON Schema" in json.dumps(own.get("system", ""))) is (vendor == "llama")
 
 
-def test_what_bedrock_and_gemini_cannot_be_asked(
+def test_requests_that_bedrock_and_gemini_do_not_support(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
@@ -157,7 +157,7 @@ def test_what_bedrock_and_gemini_cannot_be_asked(
     assert "in.jsonl:2: --schema goes with /model/{model}/converse" in refused.err
 
 
-def test_the_schema_is_part_of_which_job_it_is(stage: Stage, headway: Headway) -> None:
+def test_the_schema_is_part_of_the_jobs_identity(stage: Stage, headway: Headway) -> None:
     rows(stage, {"prompt": "#fits"})
     assert headway("run", "in.jsonl", *ASK, "-q").code == 0
     (stage.root / "mood.json").write_text(json.dumps(SCHEMA))
@@ -179,13 +179,13 @@ def test_a_resumed_job_still_has_its_schema(stage: Stage, headway: Headway) -> N
     assert stage.query('SELECT count(*) FROM attempts WHERE "index" = 0') == [(4,)]
 
 
-def test_one_attempt_is_one_attempt(stage: Stage, headway: Headway) -> None:
-    rows(stage, {"prompt": "#mended"})
+def test_with_one_attempt_nothing_is_requested_again(stage: Stage, headway: Headway) -> None:
+    rows(stage, {"prompt": "#repaired"})
     assert headway("run", "in.jsonl", *ASK, "--max-attempts", "1", "-q").code == 1
     assert stage.rows()[0]["headway"]["attempts"] == 1
 
 
-def test_many_that_do_not_fit_do_not_stop_the_lane(stage: Stage, headway: Headway) -> None:
+def test_many_answers_that_do_not_fit_do_not_stop_the_lane(stage: Stage, headway: Headway) -> None:
     rows(stage, *({"prompt": "#never"} for _ in range(30)), {"prompt": "#fits"})
     done = headway("run", "in.jsonl", *ASK)
     assert "stopped" not in done.err
@@ -199,10 +199,10 @@ def test_an_answer_that_max_tokens_cut_off_says_so(stage: Stage, headway: Headwa
 
 
 def test_max_cost_holds_for_repairs_too(stage: Stage, headway: Headway) -> None:
-    """What a second turn may cost is set aside before it is sent, the first answer and the words about it included."""
+    """The cost of a second turn is reserved before it is sent, including the first answer and the complaint about it."""
     prices = '[providers.alpha.models."gpt-x".prices]\ninput = 1_000_000\noutput = 1_000_000'
     stage.configure("max_concurrency = 1", more=prices)
-    rows(stage, *({"prompt": "#mended", "max_tokens": 40} for _ in range(20)))
+    rows(stage, *({"prompt": "#repaired", "max_tokens": 40} for _ in range(20)))
     assert headway("run", "in.jsonl", *ASK, "--max-cost", "1200", "-q").code == 3
     [(spent,)] = stage.query("SELECT cost_usd FROM jobs")
     assert 300 < spent <= 1200
@@ -218,8 +218,8 @@ def test_rows_that_cannot_be_asked_for_json(stage: Stage, headway: Headway) -> N
     assert headway("run", "in.jsonl", *ASK, "--skip-bad-rows", "-q").code == 0
 
 
-def test_show_tells_what_did_not_fit(stage: Stage, headway: Headway) -> None:
-    rows(stage, {"prompt": "#mended"})
+def test_show_has_the_answers_that_did_not_fit(stage: Stage, headway: Headway) -> None:
+    rows(stage, {"prompt": "#repaired"})
     headway("run", "in.jsonl", *ASK, "-q")
     [job] = json.loads(headway("jobs", "--json").out)
     shown = headway("show", job["job"], "u0")
@@ -261,7 +261,7 @@ def test_plain_properties_are_columns_of_their_own(stage: Stage, headway: Headwa
 
 
 @pytest.mark.usefixtures("reviews")
-def test_in_parquet_they_have_types(stage: Stage, headway: Headway) -> None:
+def test_columns_have_types_in_parquet(stage: Stage, headway: Headway) -> None:
     headway("run", "reviews.csv", "--prompt", "{{text}}", *ASK, "--out", "o.parquet", "-q")
     table = pq.read_table(stage.root / "o.parquet")
     assert str(table.schema.field("answer.score").type) == "double"

@@ -1,4 +1,4 @@
-"""A key goes to its provider and nowhere else: not into records, logs, results, words or argument lists."""
+"""A key is sent to its provider and written nowhere: no records, logs, results, messages or argument lists."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProcess]:
 
 
 def places_of(secret: str, root: Path) -> list[str]:
-    """Files below `root` that hold a secret, whole or most of it."""
+    """Files below `root` that contain a secret, or most of it."""
     found = []
     for path in sorted(root.rglob("*")):
         if path.is_file():
@@ -48,8 +48,8 @@ def places_of(secret: str, root: Path) -> list[str]:
     return found
 
 
-def test_a_key_is_nowhere_afterwards(stage: Stage, troubled: FakeProcess) -> None:
-    """Errors of every kind, and a kill that leaves the write-ahead log as it is."""
+def test_a_key_is_written_nowhere(stage: Stage, troubled: FakeProcess) -> None:
+    """After errors of every kind, and a kill that leaves the write-ahead log in place."""
     stage.fake = troubled
     stage.units = 60
     stage.write_input()
@@ -84,7 +84,7 @@ def test_a_key_is_nowhere_afterwards(stage: Stage, troubled: FakeProcess) -> Non
 
 
 class Parrot(BaseHTTPRequestHandler):
-    """A server that repeats the key in whatever it says: with 500 at first, then with 401."""
+    """A server that repeats the key in every response: first 500, then 401."""
 
     asked = 0
 
@@ -102,10 +102,10 @@ class Parrot(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing on stderr."""
+        """Print nothing on stderr."""
 
 
-def test_a_key_that_a_provider_repeats_is_blotted_out(stage: Stage) -> None:
+def test_a_key_that_a_provider_repeats_is_removed(stage: Stage) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Parrot)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -123,9 +123,9 @@ def test_a_key_that_a_provider_repeats_is_blotted_out(stage: Stage) -> None:
     assert KEY not in done.stdout + done.stderr
 
 
-def test_neither_is_one_from_an_env_file(stage: Stage) -> None:
+def test_a_key_from_an_env_file_is_written_nowhere(stage: Stage) -> None:
     (stage.root / ".env").write_text(f"ALPHA_KEY={WRONG}\n")
-    stage.env["ALPHA_KEY"] = ""  # Set to nothing is as good as not set.
+    stage.env["ALPHA_KEY"] = ""  # An empty value counts as not set.
     done = stage.run("run", "in.jsonl", "-v")
     assert done.returncode == 0, done.stderr
     os.unlink(stage.root / ".env")
@@ -157,7 +157,7 @@ def work(payload, context):
 
 
 def leaking(stage: Stage, more: str = "") -> None:
-    """A job whose function tells everything that it knows."""
+    """A job whose function prints, returns and raises its environment."""
     (stage.root / "leaks.py").write_text(LEAKING)
     (stage.root / "headway.toml").write_text(
         f'[providers.work]\nkind = "python"\ntarget = "leaks:work"\nworkers = 1\n{more}\n'
@@ -173,14 +173,16 @@ def leaking(stage: Stage, more: str = "") -> None:
 
 
 @pytest.mark.parametrize("isolation", ["process", "thread"])
-def test_a_worker_that_tells_its_environment_leaves_no_key_on_record(stage: Stage, isolation: str) -> None:
-    """Keys that match no pattern: by their values, in whatever it prints, returns or raises."""
+def test_a_worker_that_prints_its_environment_leaves_no_key_on_record(stage: Stage, isolation: str) -> None:
+    """Keys that match no pattern are found by value in everything that it prints, returns or raises."""
     leaking(stage, f'isolation = "{isolation}"')
     if isolation == "thread":  # A death would end the run.
         stage.input.write_text(stage.input.read_text().replace('"die"', '"good"'))
     done = stage.run("run", "in.jsonl", "-v", "--log-file", "run.log")
     assert done.returncode == 1, done.stderr
-    texts = "" if isolation == "thread" else done.stdout + done.stderr  # A thread prints where it runs.
+    texts = (
+        "" if isolation == "thread" else done.stdout + done.stderr
+    )  # A thread prints to the output of the run.
     job = stage.query("SELECT name FROM jobs")[0][0]
     for index in range(len(stage.input.read_text().splitlines())):
         looked = stage.run("show", job, str(index))
@@ -198,13 +200,13 @@ def test_a_worker_that_tells_its_environment_leaves_no_key_on_record(stage: Stag
     assert json.loads(good["response"]["body"]["text"])["AWS_SECRET_ACCESS_KEY"] == "***"
 
 
-def test_a_secret_of_the_env_file_is_one_too(stage: Stage) -> None:
+def test_secrets_of_the_env_file_are_removed_too(stage: Stage) -> None:
     leaking(stage)
     row = {"how": "good", "from_file": "dotenv-9f8e7d6c5b4a"}
     stage.input.write_text(json.dumps(row) + "\n")
     assert stage.run("run", "in.jsonl").returncode == 0
     assert "dotenv-9f8e7d6c5b4a" not in stage.out.read_text()
-    # The input is kept as it was given: it has to be sent again as it is.
+    # The input is recorded unchanged: it may have to be sent again.
     assert json.loads(stage.query("SELECT body FROM requests")[0][0])["from_file"] == row["from_file"]
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C once, twice, three times, and what another terminal asks for: noticed at once, and the job goes on later."""
+"""Ctrl-C once, twice and three times, and commands of another terminal: noticed at once; the job can be resumed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import Stage, contents, echoes, wait_for
 
-#: What is promised; measured as the best of a few, since this machine may be busy.
+#: The promise of DESIGN; measured as the best of a few, because the machine may be busy.
 NOTICED_S = 0.25
 TRIES = 4
 
 
 @contextmanager
 def running(stage: Stage, key: str, *args: str) -> Iterator[subprocess.Popen[str]]:
-    """`headway run` with two requests at a time, the first of them in flight."""
+    """`headway run` with two requests at a time, after the first were sent."""
     stage.env["ALPHA_KEY"] = key
     stage.configure("max_concurrency = 2")
     with stage.process("run", "in.jsonl", *args) as process:
@@ -38,14 +38,14 @@ def running(stage: Stage, key: str, *args: str) -> Iterator[subprocess.Popen[str
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, float, str]:
-    """Its exit code, how long that took, and its last words."""
+    """The exit code, how long it took to end, and the output since."""
     began = time.monotonic()
     _, err = process.communicate(timeout=20)
     return process.returncode, time.monotonic() - began, err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_lets_what_is_in_flight_finish(stage: Stage, headway: Headway, number: int) -> None:
+def test_the_first_ctrl_c_lets_requests_in_flight_finish(stage: Stage, headway: Headway, number: int) -> None:
     with running(stage, "sk-slow-account") as process:
         process.send_signal(number)
         code, took_s, err = ended(process)
@@ -63,8 +63,8 @@ def test_the_first_lets_what_is_in_flight_finish(stage: Stage, headway: Headway,
     assert [stage.sent(index) for index in range(10)] == [1] * 10
 
 
-def test_a_closed_terminal_lets_what_is_in_flight_finish(stage: Stage, headway: Headway) -> None:
-    """The kernel and the shell both say SIGHUP, and whatever is written then fails."""
+def test_a_closed_terminal_lets_requests_in_flight_finish(stage: Stage, headway: Headway) -> None:
+    """The kernel and the shell both send SIGHUP, and every write to the terminal fails."""
     ours, theirs = pty.openpty()
     stage.env["ALPHA_KEY"] = "sk-slow-account"
     stage.configure("max_concurrency = 2")
@@ -98,7 +98,7 @@ def test_a_closed_terminal_lets_what_is_in_flight_finish(stage: Stage, headway: 
     assert contents(stage.rows()) == echoes(10)
 
 
-def test_a_run_under_nohup_does_not_hear_of_a_closed_terminal(stage: Stage) -> None:
+def test_a_run_under_nohup_ignores_a_closed_terminal(stage: Stage) -> None:
     stage.env["ALPHA_KEY"] = "sk-mixed-account"
     stage.configure("max_concurrency = 2")
 
@@ -121,14 +121,14 @@ def catches(pid: int, number: int) -> bool:
 
 
 def unread(pipe: IO[str] | None) -> int:
-    """How many bytes of what was written nobody has read yet."""
+    """How many bytes of the output are unread."""
     assert pipe is not None
     (left,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
     return int(left)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_while_the_input_is_read_it_ends_at_once_and_leaves_nothing(
+def test_ctrl_c_while_the_input_is_read_ends_at_once_and_leaves_nothing(
     stage: Stage, headway: Headway, number: int
 ) -> None:
     command = [sys.executable, "-m", "headway", "run", "-"]
@@ -136,7 +136,7 @@ def test_while_the_input_is_read_it_ends_at_once_and_leaves_nothing(
         command, cwd=stage.root, env=stage.environ(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
-        process.stdin.write(json.dumps(stage.row(0)) + "\n")  # And it waits for more.
+        process.stdin.write(json.dumps(stage.row(0)) + "\n")  # The command waits for more input.
         process.stdin.flush()
         wait_for("its handler", lambda: catches(process.pid, signal.SIGTERM))  # Python has the other early.
         wait_for("its reading", lambda: not unread(process.stdin))
@@ -149,7 +149,7 @@ def test_while_the_input_is_read_it_ends_at_once_and_leaves_nothing(
     assert stage.statuses() == {}
 
 
-def test_the_second_cancels_what_is_in_flight(stage: Stage, headway: Headway) -> None:
+def test_the_second_ctrl_c_cancels_requests_in_flight(stage: Stage, headway: Headway) -> None:
     with running(stage, "sk-stuck-account") as process:
         stderr = process.stderr
         assert stderr is not None
@@ -169,12 +169,12 @@ def test_the_second_cancels_what_is_in_flight(stage: Stage, headway: Headway) ->
     assert [stage.sent(index) for index in range(3)] == [2, 2, 1]
 
 
-def test_the_third_ends_it_now(stage: Stage, headway: Headway) -> None:
-    """Three in a row, before anything could be settled: then the outcomes are unknown, and named."""
+def test_the_third_ctrl_c_exits_at_once(stage: Stage, headway: Headway) -> None:
+    """Three in a row, before anything could be recorded: the outcomes are unknown, and named."""
     with running(stage, "sk-stuck-account") as process:
         began = time.monotonic()
         while process.poll() is None:
-            # Signals that come before it gets a turn are one signal: three may take more than three.
+            # Signals that arrive before the process runs again are merged, so three may need more than three.
             process.send_signal(signal.SIGINT)
             time.sleep(0.002)
             assert time.monotonic() - began < 5.0
@@ -195,7 +195,7 @@ def best_of(measure: Callable[[], float]) -> float:
 
 
 def test_every_stage_is_noticed_within_a_quarter_of_a_second(stage: Stage) -> None:
-    """From the signal to its words; from the second to the end of a process whose requests would take minutes."""
+    """From the signal to its message; from the second signal to the end of a process whose requests take minutes."""
 
     def measure() -> float:
         stage.tag += "x"
@@ -215,8 +215,8 @@ def test_every_stage_is_noticed_within_a_quarter_of_a_second(stage: Stage) -> No
     assert best_of(measure) <= NOTICED_S
 
 
-def test_a_job_that_is_interrupted_again_and_again_gets_done(stage: Stage, headway: Headway) -> None:
-    # One after another, 1.2 s each: the signal comes long before the last one, however late we see that one ended.
+def test_a_job_that_is_interrupted_many_times_completes(stage: Stage, headway: Headway) -> None:
+    # One after another, 1.2 s each: the signal comes long before the last one, even if we notice it late.
     stage.env["ALPHA_KEY"] = "sk-slow-account"
     stage.configure("max_concurrency = 1")
     codes = []
@@ -236,14 +236,14 @@ def test_a_job_that_is_interrupted_again_and_again_gets_done(stage: Stage, headw
 
 
 def noticed_s(stage: Stage) -> float:
-    """How long the latest command waited, as the records have it."""
+    """How long the latest command waited, from the records."""
     wait_for("the command", lambda: not stage.query("SELECT 1 FROM commands WHERE done_utc IS NULL"))
     [(took_s,)] = stage.query("SELECT done_utc - at_utc FROM commands ORDER BY id DESC LIMIT 1")
     return float(took_s)
 
 
 def test_pause_resume_and_cancel_from_another_terminal(stage: Stage, headway: Headway) -> None:
-    stage.units = 1_200  # Ten seconds of work, of which it is to do one.
+    stage.units = 1_200  # Ten seconds of work, of which about one is done.
     stage.write_input()
     stage.env["ALPHA_KEY"] = "sk-quick-account"
     stage.configure("max_concurrency = 2")
@@ -251,23 +251,23 @@ def test_pause_resume_and_cancel_from_another_terminal(stage: Stage, headway: He
         wait_for("the first answer", stage.committed)
         waits: list[float] = []
         for _ in range(3):
-            told = headway("pause", "--json")
-            assert told.code == 0
-            assert json.loads(told.out)["asked"] == "pause"
+            asked = headway("pause", "--json")
+            assert asked.code == 0
+            assert json.loads(asked.out)["asked"] == "pause"
             waits.append(noticed_s(stage))
-            # A unit that had started finishes, also where its intent was not yet durable: it is `assigned` until it is sent.
+            # A unit that had started finishes, even if its intent was not durable yet: it is `assigned` until it is sent.
             wait_for("a pause", lambda: stage.job()["state"] == "paused" and not stage.unknown_units())
             assert json.loads(headway("status", "--json").out)["state"] == "paused"
             done = stage.committed()
             time.sleep(0.15)
             assert stage.committed() == done, "nothing starts while it is paused"
-            told = headway("resume", "--json")
-            assert told.code == 0
-            assert json.loads(told.out)["job"] == stage.job()["name"]
+            asked = headway("resume", "--json")
+            assert asked.code == 0
+            assert json.loads(asked.out)["job"] == stage.job()["name"]
             waits.append(noticed_s(stage))
             wait_for("more answers", lambda done=done: len(stage.committed()) > len(done))  # type: ignore[misc]
-        told = headway("cancel")
-        assert "to cancel" in told.out
+        asked = headway("cancel")
+        assert "to cancel" in asked.out
         waits.append(noticed_s(stage))
         code, _, err = ended(process)
     assert code == 130, err
@@ -302,8 +302,8 @@ def test_a_paused_job_can_be_interrupted(stage: Stage, headway: Headway) -> None
 
 
 @pytest.mark.parametrize("order", ["input", "completion"])
-def test_output_and_progress_are_whole_at_every_moment(stage: Stage, order: str) -> None:
-    """Polled all the time: rows in order, only answers, which stay; a progress file that is one JSON object."""
+def test_output_and_progress_are_valid_at_every_moment(stage: Stage, order: str) -> None:
+    """Polled all the time: rows are in order and never change; the progress file is one JSON object."""
     stage.units = 240
     stage.write_input()
     stage.env["ALPHA_KEY"] = "sk-quick-account"
@@ -315,7 +315,7 @@ def test_output_and_progress_are_whole_at_every_moment(stage: Stage, order: str)
             data = stage.out.read_bytes() if stage.out.exists() else b""
             assert data.startswith(before)
             before = data
-            # What is written across two pages of a file may be read when the first is there: the rest comes at once.
+            # A write across two pages may be read when only the first page is there; the rest follows at once.
             rows = [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
             sizes.add(len(rows))
             indexes = [row["headway"]["index"] for row in rows]

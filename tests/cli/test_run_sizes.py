@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 MB = 1_000_000
-#: What is sent is 400 MB; a run that sends nothing has about 70.
+#: The server sends 400 MB; a run that sends nothing takes about 70.
 MOST_MEMORY = 330 * MB
-#: The peak of this process alone: what `wait4` tells of a child includes the process that forked it.
+#: The peak of this process alone: what `wait4` reports of a child includes the process that forked it.
 CHILD = """
 import sys
 from headway.cli import main
@@ -28,7 +28,7 @@ START = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"'
 
 
 class Hostile(BaseHTTPRequestHandler):
-    """The model that is asked for picks what comes back."""
+    """The model in the request selects the response."""
 
     protocol_version = "HTTP/1.1"
 
@@ -58,7 +58,7 @@ class Hostile(BaseHTTPRequestHandler):
         self.go_on(b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n' % (b"a" * 10_000) * 100)
 
     def parts(self) -> None:
-        """Tool calls of fifteen bytes each, no two with the same number."""
+        """Tool calls of fifteen bytes each, with different numbers."""
         self.begin(200, "text/event-stream")
         for first in range(0, 4_000_000, 100_000):
             calls = ",".join(f'{{"index":{n}}}' for n in range(first, first + 100_000))
@@ -110,9 +110,9 @@ def test_memory_and_records_stay_small(
         [sys.executable, "-c", CHILD, "run", "in.jsonl", "--progress", "none"],
         cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    told = dict(zip(*[iter(ran.stdout.split()[-4:])] * 2, strict=True))
-    assert told["EXIT"] == "1", ran
-    assert int(told["PEAK"]) < MOST_MEMORY
+    figures = dict(zip(*[iter(ran.stdout.split()[-4:])] * 2, strict=True))
+    assert figures["EXIT"] == "1", ran
+    assert int(figures["PEAK"]) < MOST_MEMORY
     assert "1 unit ended with 'invalid'" in ran.stderr
     assert words in ran.stderr
     assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 2 * MB

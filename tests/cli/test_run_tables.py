@@ -1,4 +1,4 @@
-"""`headway run` with tables, samples and dry runs, as a user types it."""
+"""`headway run` with tables, samples and dry runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ECHOES = ["echo: say good", "echo: say bad, really", "echo: say two\nlines"]
 
 
 @pytest.mark.usefixtures("reviews")
-def test_a_table_is_asked_row_by_row(stage: Stage, headway: Headway) -> None:
+def test_each_row_of_a_table_is_a_request(stage: Stage, headway: Headway) -> None:
     done = headway("run", "reviews.csv", *PROMPT)
     assert done.code == 0, done.err
     rows = results(stage)
@@ -56,7 +56,7 @@ def test_a_table_is_asked_row_by_row(stage: Stage, headway: Headway) -> None:
     assert rows[1]["headway"]["metadata"] == {"text": "bad, really", "stars": "1"}
 
 
-def test_the_same_prompt_goes_on_and_another_is_a_new_job(
+def test_the_same_prompt_resumes_and_another_is_a_new_job(
     stage: Stage, headway: Headway, reviews: Path
 ) -> None:
     assert headway("run", "reviews.csv", *PROMPT, "-q").code == 0
@@ -75,7 +75,7 @@ def test_the_same_prompt_goes_on_and_another_is_a_new_job(
 
 
 @pytest.mark.usefixtures("reviews")
-def test_what_is_refused_before_anything_is_sent(stage: Stage, headway: Headway) -> None:
+def test_mistakes_are_refused_before_anything_is_sent(stage: Stage, headway: Headway) -> None:
     said = {
         ("run", "reviews.csv"): "is a table",
         ("run", "in.jsonl", *PROMPT): "--prompt is for tables",
@@ -147,7 +147,7 @@ def test_results_of_rows_as_a_table(stage: Stage, headway: Headway) -> None:
     assert len(rows) == 11
 
 
-def test_columns_that_have_the_names_of_the_added_ones(stage: Stage, headway: Headway) -> None:
+def test_columns_with_the_names_of_added_ones(stage: Stage, headway: Headway) -> None:
     (stage.root / "quiz.csv").write_text("question,answer\n1+1,2\n")
     assert headway("run", "quiz.csv", "--prompt", "{{question}}", "--out", "r.csv").code == 0
     assert sheet(stage.root / "r.csv") == [
@@ -157,7 +157,7 @@ def test_columns_that_have_the_names_of_the_added_ones(stage: Stage, headway: He
 
 
 @pytest.mark.usefixtures("reviews")
-def test_a_table_that_is_not_the_jobs_is_not_overwritten(stage: Stage, headway: Headway) -> None:
+def test_a_table_of_another_job_is_not_overwritten(stage: Stage, headway: Headway) -> None:
     mine = stage.root / "mine.csv"
     mine.write_text("my,own\n1,2\n")
     refused = headway("run", "reviews.csv", *PROMPT, "--out", "mine.csv")
@@ -187,7 +187,7 @@ def test_a_table_that_is_not_the_jobs_is_not_overwritten(stage: Stage, headway: 
 def test_every_table_that_a_job_wrote_is_its_own(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also the one of two runs ago, which has failures in it that were mended since."""
+    """Even the table of two runs ago, with failures that succeeded later."""
     run = ("run", "reviews.csv", *PROMPT, "-q", "--out")
     monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
     assert [headway(*run, name).code for name in ("one.csv", "two.csv", "three.csv")] == [1, 1, 1]
@@ -245,13 +245,13 @@ def test_a_sample_is_a_job_of_its_own(stage: Stage, headway: Headway) -> None:
 
 
 def test_no_row_of_a_sample_is_paid_for_twice(stage: Stage, headway: Headway) -> None:
-    """Nor when the sample grows, shrinks or comes after the whole; --fresh asks again."""
+    """Not even if the sample grows, shrinks or comes after the whole file; --fresh sends again."""
     for limit in ("2", "5", "3"):
         assert headway("run", "in.jsonl", "-q", "--limit", limit).code == 0
         assert len(results(stage, f"in.first-{limit}.results.jsonl")) == int(limit)
     assert attempts(stage) == 5
-    told = json.loads(headway("run", "in.jsonl", "--dry-run", "--json").out)
-    assert told["requests"] == 5, "a plan knows it, too"
+    report = json.loads(headway("run", "in.jsonl", "--dry-run", "--json").out)
+    assert report["requests"] == 5, "a plan knows it, too"
     assert headway("run", "in.jsonl", "-q").code == 0
     assert attempts(stage) == 10
     assert contents(stage.rows())[4]["content"] == "echo: say 4"
@@ -262,7 +262,7 @@ def test_no_row_of_a_sample_is_paid_for_twice(stage: Stage, headway: Headway) ->
     assert attempts(stage) == 14
 
 
-def test_a_sample_that_asked_something_else_gives_nothing(stage: Stage, headway: Headway) -> None:
+def test_a_sample_with_another_prompt_is_not_reused(stage: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl", "-q", "--limit", "2", "--max-tokens", "7").code == 0
     stage.configure(model="another")
     assert headway("run", "in.jsonl", "-q", "--limit", "2", "--force").code == 0
@@ -271,7 +271,7 @@ def test_a_sample_that_asked_something_else_gives_nothing(stage: Stage, headway:
     assert attempts(stage) == 14
 
 
-def test_a_sample_with_failures_gives_what_it_has(
+def test_answers_of_a_sample_with_failures_are_reused(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
@@ -284,7 +284,7 @@ def test_a_sample_with_failures_gives_what_it_has(
     assert {row["headway"]["status"] for row in stage.rows()} == {"succeeded"}
 
 
-def test_a_bad_row_behind_the_sample_is_not_looked_at(stage: Stage, headway: Headway) -> None:
+def test_a_bad_row_after_the_sample_is_ignored(stage: Stage, headway: Headway) -> None:
     with stage.input.open("a") as file:
         file.write("{not json\n")
     assert headway("run", "in.jsonl", "--limit", "10", "-q").code == 0
@@ -292,18 +292,18 @@ def test_a_bad_row_behind_the_sample_is_not_looked_at(stage: Stage, headway: Hea
 
 
 @pytest.mark.usefixtures("reviews")
-def test_a_dry_run_makes_nothing(stage: Stage, headway: Headway) -> None:
+def test_a_dry_run_creates_nothing(stage: Stage, headway: Headway) -> None:
     before = sorted(stage.root.rglob("*"))
     done = headway("run", "reviews.csv", *PROMPT, "--max-tokens", "50", "--out", "new/r.csv", "--dry-run")
     assert done.code == 0, done.err
     assert "reviews.csv: 3 rows (dry run: nothing was sent)" in done.out
     assert "alpha/gpt-x" in done.out
     assert "latency" in done.out, "three rows of a window of eight"
-    told = json.loads(headway("run", "in.jsonl", "--dry-run", "--json").out)
-    lane = told["lanes"]["alpha/gpt-x"]
+    report = json.loads(headway("run", "in.jsonl", "--dry-run", "--json").out)
+    lane = report["lanes"]["alpha/gpt-x"]
     assert (lane["requests"], lane["max_output_tokens"], lane["open_ended"]) == (10, 0, 10)
     assert lane["input_tokens"]["estimate"] == 12.5
-    assert (told["rows"], told["bad_rows"], told["job"], told["succeeded"], told["out"]) == (
+    assert (report["rows"], report["bad_rows"], report["job"], report["succeeded"], report["out"]) == (
         10,
         0,
         None,
@@ -392,9 +392,9 @@ def answers_in(path: Path, delimiter: str = ",") -> list[str]:
 
 @pytest.mark.usefixtures("formulas")
 @pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("a.tsv", "\t")])
-def test_safe_cells_are_no_formulas(stage: Stage, headway: Headway, name: str, delimiter: str) -> None:
+def test_safe_cells_contain_no_formulas(stage: Stage, headway: Headway, name: str, delimiter: str) -> None:
     assert headway("run", "in.jsonl", "--out", name).code == 0
-    assert answers_in(stage.root / name, delimiter) == list(CELLS)  # As they are, unless it is asked.
+    assert answers_in(stage.root / name, delimiter) == list(CELLS)  # Unchanged without the flag.
     assert headway("run", "in.jsonl", "--out", name, "--safe-cells").code == 0
     assert answers_in(stage.root / name, delimiter) == list(CELLS.values())
     assert headway("export", "--out", f"exported-{name}", "--safe-cells").code == 0
@@ -402,8 +402,8 @@ def test_safe_cells_are_no_formulas(stage: Stage, headway: Headway, name: str, d
 
 
 @pytest.mark.usefixtures("formulas")
-def test_a_job_remembers_that_its_cells_are_to_be_safe(stage: Stage, headway: Headway) -> None:
-    """The command that a stopped run advises does not repeat the flag."""
+def test_a_job_remembers_safe_cells(stage: Stage, headway: Headway) -> None:
+    """The resume hint of a stopped run does not repeat the flag."""
     assert headway("run", "in.jsonl", "--out", "a.csv", "--safe-cells").code == 0
     (stage.root / "a.csv").unlink()
     assert headway("resume").code == 0
@@ -418,7 +418,7 @@ def test_safe_cells_of_the_input_and_names_of_columns(stage: Stage, headway: Hea
     assert sheet(stage.root / "a.csv")[1][:3] == ["-1", "hello", "'=2+3"]
 
 
-def test_safe_cells_without_cells_are_refused(headway: Headway) -> None:
+def test_safe_cells_without_a_spreadsheet_are_refused(headway: Headway) -> None:
     for args in (("run", "in.jsonl"), ("run", "in.jsonl", "--out", "a.parquet"), ("export",)):
         done = headway(*args, "--safe-cells")
         assert done.code == 2

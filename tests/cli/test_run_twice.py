@@ -1,4 +1,4 @@
-"""A second process at every moment of the first one's way to its job: one of them runs it, and every row is sent once."""
+"""Two processes start the same job, with every interleaving: one of them runs it, and every row is sent once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RUN = ("run", "in.jsonl", "-q")
 
 
 def once_before(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, act: Callable[[], None]) -> None:
-    """`act` comes before the first call of a function."""
+    """Call `act` before the first call of a function."""
     really = getattr(owner, name)
 
     def first(*args: Any, **more: Any) -> Any:
@@ -68,7 +68,7 @@ def test_another_process_comes_in_between(
 def test_another_process_comes_between_adding_the_job_and_its_lock(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes the job without a lock for one that a dead process left; the first then finds the other's."""
+    """The other process takes the unlocked job for one of a dead process; the first then finds the other's job."""
     really, others = find_or_add.find_or_add, []
 
     def add_then_wait(*args: Any, **more: Any) -> Any:
@@ -84,7 +84,7 @@ def test_another_process_comes_between_adding_the_job_and_its_lock(
     assert_sent_once(stage)
 
 
-#: `headway ARGS`, with a file that says that it is about to look for its job.
+#: `headway ARGS` that writes a file just before it looks for its job.
 TELLING = """
 import sys
 from pathlib import Path
@@ -102,7 +102,7 @@ sys.exit(main(sys.argv[1:]))
 def test_another_process_waits_while_a_job_is_found_and_added(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped between finding nothing and adding the job: the other process waits for the transaction, and finds the job."""
+    """Stopped between finding no job and adding one: the other process waits for the transaction and finds the job."""
     with ExitStack() as stack:
         others = []
 
@@ -121,7 +121,7 @@ def test_another_process_waits_while_a_job_is_found_and_added(
     assert_sent_once(stage)
 
 
-def test_what_a_dead_process_left_is_removed_also_by_a_fresh_start(stage: Stage, headway: Headway) -> None:
+def test_leftovers_of_a_dead_process_are_removed_by_a_fresh_start_too(stage: Stage, headway: Headway) -> None:
     stage.ends_by_kill(*RUN, faults={"kill": {"at": "seal_job"}})
     assert stage.query("SELECT state FROM jobs") == [("ingesting",)]
 
@@ -134,7 +134,7 @@ def test_what_a_dead_process_left_is_removed_also_by_a_fresh_start(stage: Stage,
 
 @contextmanager
 def writing(stage: Stage, *args: str) -> Iterator[str]:
-    """A run of the input that is in the middle, and the name of its job."""
+    """A run that is halfway, and the name of its job."""
     stage.configure("max_concurrency = 1")
     stage.write_input([stage.row(index) for index in range(400)])
     with stage.process("run", "in.jsonl", "-q", *args) as process:
@@ -201,7 +201,9 @@ def test_a_link_to_the_input_is_the_input(stage: Stage, headway: Headway) -> Non
     assert "--out link.jsonl is the input itself" in refused.err
 
 
-def test_an_output_that_is_no_file_is_refused_before_anything_is_sent(stage: Stage, headway: Headway) -> None:
+def test_an_output_that_is_not_a_file_is_refused_before_anything_is_sent(
+    stage: Stage, headway: Headway
+) -> None:
     os.mkfifo(stage.root / "pipe")
     for name in ("pipe", "/dev/null"):
         refused = headway("run", "in.jsonl", "-q", "--out", name)

@@ -42,7 +42,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def configure(stage: Stage, vendor: Vendor, url: str) -> None:
-    """Two or three lines, and where the fake is."""
+    """Two or three lines, and the address of the fake."""
     (stage.root / "headway.toml").write_text(
         f'[providers.p]\n{vendor.settings}\nbase_url = "{url}"\nmodel = "{vendor.model}"\n', encoding="utf-8"
     )
@@ -52,7 +52,7 @@ def configure(stage: Stage, vendor: Vendor, url: str) -> None:
 def test_a_batch_at_the_limit(
     vendor: Vendor, fake: FakeProcess, stage: Stage, headway: Headway, no_keys: pytest.MonkeyPatch
 ) -> None:
-    fake.reset()  # Whatever other tests asked of the same account before.
+    fake.reset()  # Other tests use the same account.
     for name, value in vendor.environ.items():
         no_keys.setenv(name, value)
     configure(stage, vendor, fake.url)
@@ -75,13 +75,13 @@ def test_a_batch_at_the_limit(
     [lane] = json.loads(headway("lanes", "--json").out)
     learned = {(m["dimension"], m["limit"], m["period_s"]) for m in lane["learned"]["meters"]}
     if vendor.headers or account["refused"]:
-        assert set(vendor.told) <= learned, "told in headers, or by a refusal"
+        assert set(vendor.learned_limits) <= learned, "from headers or a refusal"
     assert places_of(vendor.secret, stage.root) == []
     assert vendor.secret not in done.out + done.err
 
 
 def trouble(fake: str, vendor: Vendor) -> str:
-    """Four accounts of one vendor: a good one, one without money, one whose prompts are blocked, and one of nobody's."""
+    """Four accounts of one vendor: a good one, one without credit, one whose prompts are blocked, and an unknown one."""
     tables = [
         f'[providers.{name}]\n{vendor.settings}\nbase_url = "{fake}"\nmodel = "{vendor.model}"\n'
         f'api_key_env = "{name.upper()}_KEY"\n'
@@ -107,7 +107,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProcess]:
 
 
 @by_name
-def test_trouble_has_its_name(
+def test_errors_are_mapped_to_their_kinds(
     vendor: Vendor, troubled: FakeProcess, stage: Stage, headway: Headway, no_keys: pytest.MonkeyPatch
 ) -> None:
     (stage.root / "headway.toml").write_text(trouble(troubled.url, vendor), encoding="utf-8")
@@ -128,7 +128,7 @@ def test_trouble_has_its_name(
     assert found == {"fine": None, "long": "too_large", "blocked": "invalid", "wrong": "auth"} | money
 
 
-def test_a_day_that_is_used_up_is_a_hold(stage: Stage, headway: Headway, no_keys: pytest.MonkeyPatch) -> None:
+def test_a_used_up_daily_limit_is_a_hold(stage: Stage, headway: Headway, no_keys: pytest.MonkeyPatch) -> None:
     no_keys.setenv("GEMINI_API_KEY", "any-key-at-all")
     with fake_process("--rpd", "3", "--burst", "1s") as fake:
         (stage.root / "headway.toml").write_text(
@@ -190,8 +190,8 @@ def test_a_table_a_system_prompt_and_a_limit(
     assert tokens == 102, "the system prompt was sent"
 
 
-def test_two_lines_are_a_provider(stage: Stage, headway: Headway, no_keys: pytest.MonkeyPatch) -> None:
-    """An address that is a vendor's wants the vendor's key: OpenAI's is never sent to Groq."""
+def test_two_lines_configure_a_provider(stage: Stage, headway: Headway, no_keys: pytest.MonkeyPatch) -> None:
+    """A vendor's address needs the vendor's key: OpenAI's is never sent to Groq."""
     no_keys.setenv("OPENAI_API_KEY", "sk-of-openai-0123456789")
     (stage.root / "headway.toml").write_text('[providers.p]\nkind = "openai"\nprofile = "groq"\n')
     done = headway("run", "in.jsonl", "--model", "llama", "--dry-run")

@@ -1,4 +1,4 @@
-"""`headway simulate` as a user types it."""
+"""The `headway simulate` command."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_json_for_programs(small: str, capsys: pytest.CaptureFixture[str]) -> No
     assert set(headway["lanes"]) == {"one", "two"}
 
 
-def test_flags_narrow_it(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_narrow_the_scenario(small: str, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--policy", "headway", "--lane", "two", "--seed", "5", "--order", "longest", "--json"]
     assert main(["simulate", small, *flags]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -61,7 +61,9 @@ def test_flags_narrow_it(small: str, capsys: pytest.CaptureFixture[str]) -> None
     assert result["seeds"] == [5]
 
 
-def test_a_plot_is_written_and_said(small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plot_is_written_and_reported(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "lanes.svg"
     assert main(["simulate", small, "--policy", "headway", "--plot", str(path)]) == 0
     assert path.stat().st_size > 1000
@@ -88,7 +90,7 @@ def test_a_mistake_is_one_line(
     assert captured.out == ""
 
 
-def test_a_missing_scenario_says_where_some_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_scenario_is_reported_with_a_place_to_look(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "nowhere.yaml"]) == 2
     assert (
         capsys.readouterr().err == "headway: nowhere.yaml: no such file — a checkout has some in scenarios/\n"
@@ -116,7 +118,7 @@ def test_a_full_disk_is_one_line(small: str) -> None:
     assert "cannot be written" in done.stderr
 
 
-def test_a_terminal_without_the_signs_gets_others(small: str) -> None:
+def test_characters_that_a_terminal_lacks_are_replaced(small: str) -> None:
     command = [sys.executable, "-m", "headway", "simulate", small, "--policy", "headway"]
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, env=env, capture_output=True, timeout=60, check=True)

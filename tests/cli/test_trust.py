@@ -1,4 +1,4 @@
-"""What a command does with a config that others wrote and with a directory full of hostile files (DESIGN §9)."""
+"""Commands with a config of another user and in a directory of hostile files (DESIGN §9)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.cli.conftest import Headway
 from tests.crash.stage import Stage
 from tests.ownership import give_away
 
-#: Imported by what a run starts: the price list's process, and workers. The last are modules of another system, which the
-#: standard library looks for.
+#: Modules that processes of a run import: the price list's process, and workers. The last ones belong to another operating
+#: system; the standard library tries to import them.
 SHADOWED = ("msgspec", "mmap", "pickle", "json", "headway", "socket", "resource", "msvcrt", "nt", "_winapi")
 TRAP = 'open("{witness}", "a").write("{name} was imported\\n")\nraise SystemExit("{name}")\n'
 
@@ -27,7 +27,7 @@ def set_traps(folder: Path) -> Path:
 
 
 def command(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """The installed command: `python -m` would look into the working directory by itself."""
+    """The installed command: `python -m` would import from the working directory by itself."""
     program = Path(sys.executable).with_name("headway")
     private = ("HEADWAY_CONFIG", "HEADWAY_DB", "PYTHONPATH")
     environ = {name: value for name, value in os.environ.items() if name not in private}
@@ -45,9 +45,9 @@ def test_a_run_imports_nothing_from_the_working_directory(stage: Stage) -> None:
     assert not witness.exists(), witness.read_text()
 
 
-def test_nor_does_the_module_run_as_a_program(tmp_path: Path) -> None:
+def test_python_m_imports_nothing_from_the_working_directory(tmp_path: Path) -> None:
     witness = set_traps(tmp_path)
-    (tmp_path / "headway.py").unlink()  # The module itself is what `python -m` finds there.
+    (tmp_path / "headway.py").unlink()  # `python -m` itself must not find this module.
     done = subprocess.run(
         [sys.executable, "-m", "headway", "jobs"], check=False, cwd=tmp_path, capture_output=True, text=True
     )
@@ -68,7 +68,7 @@ def test_worker_processes_import_only_the_target_from_the_working_directory(tmp_
 
 
 @pytest.mark.parametrize("how", ["found", "named"])
-def test_a_config_from_elsewhere_is_named_first_with_the_hosts_that_get_a_key(
+def test_a_config_from_elsewhere_is_named_with_the_hosts_that_get_a_key(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     below = stage.root / "below"

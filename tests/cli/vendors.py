@@ -1,7 +1,7 @@
-"""Every provider that can be configured, with an account of it at the fake: how it is named, and what it limits.
+"""Every provider that can be configured, with an account of it at the fake: its settings and its limits.
 
-Limits are as tight as a test can wait for, 50 requests a second and a second deep; 20 where nothing but a refusal tells of
-them. Where headers have no reset they speak of a minute, as the real ones do.
+Limits are low enough for a test: 50 requests per second with a bucket of one second, and 20 if only refusals report them.
+Headers without a reset speak of a minute, as the real ones do.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Vendor(NamedTuple):
     account: str
     variable: str
     model: str = "model-x"
-    #: Limits that the run must know of afterwards: dimension and number a minute, or a day where it says so.
-    told: tuple[tuple[str, float, float], ...] = ()
+    #: Limits that the run must have learned: dimension and number per minute, or per day if it says so.
+    learned_limits: tuple[tuple[str, float, float], ...] = ()
     #: Whether answers have a request id.
     named: bool = True
-    #: Whether limits are told before any refusal.
+    #: Whether limits are reported before any refusal.
     headers: bool = True
 
     @property
@@ -48,14 +48,16 @@ def _openai(
     name: str,
     account: str,
     variable: str,
-    told: tuple[tuple[str, float, float], ...] = (),
+    learned_limits: tuple[tuple[str, float, float], ...] = (),
     *,
     named: bool = True,
     headers: bool = True,
 ) -> Vendor:
     settings = f'kind = "openai"\nprofile = "{name}"'
     account = f"{account}, {LATENCY}, dialect: {name}"
-    return Vendor(name, settings, account, variable, told=told, named=named, headers=headers)
+    return Vendor(
+        name, settings, account, variable, learned_limits=learned_limits, named=named, headers=headers
+    )
 
 
 MINUTE: Final = 60.0
@@ -69,14 +71,14 @@ VENDORS: Final = (
         'kind = "azure"',
         f"rpm: 3000, tpm: 600000, {LATENCY}",
         "AZURE_OPENAI_API_KEY",
-        told=(*_RPM, ("tokens", 600_000.0, MINUTE)),
+        learned_limits=(*_RPM, ("tokens", 600_000.0, MINUTE)),
     ),
     Vendor(
         "azure-deployments",
         'kind = "azure"\napi_version = "2024-10-21"',
         f"rpm: 3000, tpm: 600000, {LATENCY}",
         "AZURE_OPENAI_API_KEY",
-        told=(*_RPM, ("tokens", 600_000.0, MINUTE)),
+        learned_limits=(*_RPM, ("tokens", 600_000.0, MINUTE)),
     ),
     Vendor(
         "gemini",

@@ -1,4 +1,4 @@
-"""Reports are what the commands show, typed; they read what older versions left behind as well."""
+"""Reports are typed, and can read the records of older versions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SPENT = LaneBudgetSpent("alpha", 5.0, 4.5, 0.75)
 
 
 def ended_job(path: Path, reason: EndReason) -> tuple[Store, Job]:
-    """A job of two units that one run left for a reason."""
+    """A job of two units that a run left unfinished for a reason."""
     store = Store(SqliteFile(path))
     job, worker, _ = begun(store, 2, "job")
     [route] = store.routes(job)
@@ -73,7 +73,7 @@ def progress_with(lanes: dict[str, LaneProgress]) -> Progress:
         (SameComplaint(5, "x"), False),
     ],
 )
-def test_a_lane_stopped_only_where_the_run_did_not_merely_end(
+def test_lanes_that_only_the_end_of_a_run_left_are_not_stopped(
     tmp_path: Path, reason: EndReason, shown: bool
 ) -> None:
     store, job = ended_job(tmp_path / "db", reason)
@@ -97,9 +97,7 @@ def test_a_lane_stopped_only_where_the_run_did_not_merely_end(
         ),
     ],
 )
-def test_what_older_versions_stored_of_an_unfinished_job_is_read(
-    tmp_path: Path, stored: str, reason: EndReason
-) -> None:
+def test_unfinished_jobs_of_older_versions_are_read(tmp_path: Path, stored: str, reason: EndReason) -> None:
     store, _ = ended_job(tmp_path / "db", RunInterrupted())
     store.close()
     db = sqlite3.connect(tmp_path / "db")
@@ -110,7 +108,7 @@ def test_what_older_versions_stored_of_an_unfinished_job_is_read(
         assert the_job(read, "job").unfinished == {"1": reason}
 
 
-def test_a_running_process_says_which_lanes_stopped() -> None:
+def test_stopped_lanes_of_a_running_job_come_from_its_progress() -> None:
     reason = WaitReason(WaitCode.STOPPED, "", 0, AccountRefused(Kind.QUOTA, "no credit"))
     now = progress_with({
         "a": lane_progress("stopped: quota: no credit", reason),
@@ -149,7 +147,7 @@ SEEN = LaneView(
         ({"reason": "breaker: busy; its probe", "until": None}, Wait(WaitCode.PROBE, None, "busy")),
     ],
 )  # fmt: skip
-def test_how_a_lane_looked_is_read_whichever_version_wrote_it(
+def test_lane_states_of_all_versions_are_read(
     tmp_path: Path, stored: dict[str, Any] | None, wait: Wait | None
 ) -> None:
     view = msgspec.json.encode({**msgspec.to_builtins(SEEN), "wait": stored})
@@ -161,7 +159,7 @@ def test_how_a_lane_looked_is_read_whichever_version_wrote_it(
     assert report.learned is not None
 
 
-def test_what_held_a_lane_back_as_data() -> None:
+def test_the_limits_of_a_finished_run() -> None:
     shares = (
         LimitUsage("concurrency", 8.0, 0.512345),
         LimitUsage("requests per minute", 60.0, 0.25, found=True),

@@ -1,4 +1,4 @@
-"""`headway run` against a provider that answers well and says what cannot be: the answers count, the lies do not."""
+"""`headway run` against a provider that answers well but reports false limits and usage: the answers count."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMIT_OF_ONE = {
 
 
 class Liar(BaseHTTPRequestHandler):
-    """Answers in the dialect of the path; what it says besides is the server's."""
+    """Answers in the dialect of the path, with the false reports of its server."""
 
     protocol_version = "HTTP/1.1"
     server: LyingServer
@@ -52,14 +52,14 @@ class Liar(BaseHTTPRequestHandler):
 
 
 class LyingServer(ThreadingHTTPServer):
-    """What is said, and how often."""
+    """The false report, and how often it is made."""
 
     answered = 0
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Liar)
         self.said: dict[str, str] = {}
-        #: In Anthropic's words, and in OpenAI's.
+        #: In Anthropic's form, and in OpenAI's.
         self.usage: list[dict[str, object]] = [
             {"input_tokens": 280, "output_tokens": 60},
             {"prompt_tokens": 280, "completion_tokens": 60},
@@ -105,7 +105,7 @@ def test_a_limit_of_one_token_fails_no_unit_and_stops_nothing(
     assert done.code == 0, done.err
     assert "too_large" not in done.err
     assert liar.answered == ROWS
-    for row in range(ROWS, ROWS + 3):  # What was learned is kept, and the next run goes as well.
+    for row in range(ROWS, ROWS + 3):  # The next run, with what was learned, works as well.
         with (tmp_path / "more.jsonl").open("a") as more:
             more.write(json.dumps({"id": f"r{row}", "prompt": PROMPT, "max_tokens": 400}) + "\n")
     done = headway("run", "more.jsonl", "--progress", "none", "--max-duration", "50s")
@@ -119,7 +119,7 @@ MOST_USD = ((len(PROMPT) + 100) * 1 + 400 * 10) / 1e6
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 @pytest.mark.parametrize("lie", [10**12, -5])
-def test_usage_that_cannot_be_eats_no_budget_and_is_told_once(
+def test_impossible_usage_uses_no_budget_and_is_reported_once(
     kind: str,
     lie: int,
     liar: LyingServer,

@@ -1,4 +1,4 @@
-"""`headway lanes --rpm LANE=N` and `--reopen`: what running jobs are asked about their lanes."""
+"""`headway lanes --rpm LANE=N` and `--reopen`: requests to running jobs about their lanes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def test_a_running_job_takes_new_limits(stage: Stage, headway: Headway) -> None:
     stage.configure("max_concurrency = 2")
     with stage.process("run", "in.jsonl"):
         wait_for("two in flight", lambda: in_flight(stage) == 2)
-        told = headway("lanes", "--max-concurrency", "alpha/gpt-x=5", "--rpm", "alpha=6000")
+        report = headway("lanes", "--max-concurrency", "alpha/gpt-x=5", "--rpm", "alpha=6000")
         name = stage.job()["name"]
         assert (
-            told.out
+            report.out
             == f"asked job {name} to keep alpha/gpt-x to 6,000 requests per minute, 5 requests in flight\n"
         )
         wait_for("five in flight", lambda: in_flight(stage) == 5)
@@ -43,7 +43,7 @@ def test_a_held_lane_is_tried_again(stage: Stage, headway: Headway) -> None:
     with (
         closing(sqlite3.connect(stage.db)) as db,
         db,
-    ):  # As a run leaves it whose provider said "come back in an hour".
+    ):  # As after a provider said "come back in an hour".
         hold = "UPDATE lanes SET record = json_set(record, '$.held_until_utc', ?, '$.hold_reason', 'so')"
         db.execute(hold, (time.time() + 3_600,))
     db.close()
@@ -58,7 +58,7 @@ def test_a_held_lane_is_tried_again(stage: Stage, headway: Headway) -> None:
     assert contents(stage.rows()) == echoes(3)
 
 
-def test_a_wish_that_makes_no_sense_disturbs_nothing(stage: Stage) -> None:
+def test_a_request_that_is_invalid_disturbs_nothing(stage: Stage) -> None:
     stage.units = 6
     stage.write_input()
     stage.env["ALPHA_KEY"] = "sk-slow-account"
@@ -98,7 +98,7 @@ def test_mistakes(stage: Stage, headway: Headway, args: tuple[str, ...], said: s
     assert refused.err.count("\n") == 1
 
 
-def test_a_lane_that_nobody_uses(stage: Stage, headway: Headway) -> None:
+def test_a_lane_that_no_running_job_uses(stage: Stage, headway: Headway) -> None:
     stage.env["ALPHA_KEY"] = "sk-stuck-account"
     stage.configure("max_concurrency = 1")
     with stage.process("run", "in.jsonl"):
