@@ -374,7 +374,7 @@ def test_headway_lanes_shows_the_lanes_of_calls(
         assert main(["lanes"]) == 0
         shown = capsys.readouterr().out
         assert "6,000 requests per minute" in shown
-        assert "0 refused of 2" in shown
+        assert "0 of 2 rate-limited" in shown
 
 
 def test_commands_show_values_and_exceptions(
@@ -410,7 +410,7 @@ def test_commands_show_values_and_exceptions(
     facts = json.loads(said("show", "n", "item-2", "--json"))
     assert (facts["kind"], facts["key"], facts["value"]) == ("map", "item-2", {"n": 2})
     assert json.loads(said("show", "n", "item-0", "--json"))["exception"] == "KeyError: 0"
-    assert "0 refused of 4" in said("lanes")
+    assert "0 of 4 rate-limited" in said("lanes")
 
 
 def test_commands_show_payloads_and_results_of_workers(

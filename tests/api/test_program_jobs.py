@@ -95,7 +95,7 @@ def test_a_command_says_that_python_programs_do_not_read_commands(
 
     assert headway.map(work, [1], db=db, key=str, name="work", progress=False) == [1]
     assert codes == [2]
-    assert "is a Python program's (map of" in capfd.readouterr().err
+    assert "belongs to a Python program (map of" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

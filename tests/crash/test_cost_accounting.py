@@ -204,7 +204,7 @@ def _began(stderr: str, unknown: list[float]) -> None:
         return
     [line] = [line for line in stderr.splitlines() if "may have been sent" in line]
     assert f"{len(unknown)} unit" in line
-    shown = float(re.search(r"at most \$([0-9.]+) again", line)[1])  # type: ignore[index]
+    shown = float(re.search(r"at most \$([0-9.]+) more", line)[1])  # type: ignore[index]
     assert shown == pytest.approx(sum(unknown), abs=5e-5)
 
 
@@ -261,7 +261,7 @@ def _printed(stderr: str, status: dict[str, Any]) -> None:
     shown = [int(found[n].replace(",", "")) for n in (1, 2, 3)]
     assert shown == [status["input_tokens"], status["output_tokens"], status["refused"]]
     assert float(found[4]) == pytest.approx(status["cost_usd"], abs=5e-5)
-    unsure = re.search(r"at most \$([\d.]+) more in (\d+) attempt", found[5])
+    unsure = re.search(r"plus at most \$([\d.]+) for (\d+) attempt", found[5])
     if status["unsure"]["attempts"]:
         assert unsure is not None
         assert float(unsure[1]) == pytest.approx(status["unsure"]["most_usd"], abs=5e-5)
