@@ -1,7 +1,7 @@
 # Everything that a developer or CI runs. Everything is installed into .venv and .cache.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test some check crash soak bench lock audit clean rebuild
+.PHONY: help setup demo test some check crash soak fuzz bench servers clis lock audit clean rebuild
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
@@ -23,7 +23,11 @@ VENV_PACKAGE := import sys; print("python%d.%d-venv" % sys.version_info[:2])
 PYTEST_FLAGS ?= -n auto --dist worksteal
 
 # A venv cannot be moved or copied, so the stamp's name contains a checksum of its path.
-STAMP := $(VENV)/.setup-$(shell pwd | cksum | cut -d' ' -f1)
+PATH_SUM := $(shell pwd | cksum | cut -d' ' -f1)
+STAMP := $(VENV)/.setup-$(PATH_SUM)
+SERVERS := .cache/servers/.setup-$(PATH_SUM)
+# The agent CLIs take 1.4 GB, so all checkouts of the same versions share one folder of the user's cache (tests/agents_real/clis.py finds it).
+CLIS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-clis/$(shell sha256sum tests/agents_real/package.json | cut -c1-12)
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,13 +67,35 @@ test: check ## what CI runs: check, then every test
 some: setup ## the tests in TESTS (make VENV=.venv-newest PYTHON=python3.13 TESTS=tests/unit some: on another Python)
 	$(BIN)/pytest $(PYTEST_FLAGS) $(TESTS)
 
+# Both suites write their figures to bench/RESULTS.md.
 # KILLS=1000 runs all night. RACES is the number of races of each kind. SEED chooses the moments.
-crash: setup ## the whole crash suite: SIGKILL at every commit point and at 200 random moments, 2,000 races of two processes, full disks, clock jumps
-	HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_RACES=$(or $(RACES),2000) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/pytest $(PYTEST_FLAGS) -rP tests/crash
+crash: setup ## the whole crash suite: SIGKILL at every commit point and at 200 random moments, 2,000 races of two processes, full disks, clock jumps, 50 worktrees, 20 real agents
+	HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_RACES=$(or $(RACES),2000) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/python -m bench.suites crash $(PYTEST_FLAGS) -rP
 
 # MINUTES=600 runs all night.
 soak: setup ## half an hour of mixed work with faults, crashes and kills: nothing grows, nothing is lost
-	HEADWAY_SOAK_S=$$(( 60 * $(or $(MINUTES),30) )) $(BIN)/pytest -n 0 -rP tests/soak
+	HEADWAY_SOAK_S=$$(( 60 * $(or $(MINUTES),30) )) $(BIN)/python -m bench.suites soak -n 0 -rP
+
+# N is the number of inputs, SEED the first seed.
+fuzz: setup ## a million damaged and random answers of providers: each gives plausible facts (a small sample is in make test)
+	$(BIN)/python -m bench.suites fuzz $(or $(N),1000000) $(or $(SEED),0)
+
+servers: $(SERVERS) ## install LiteLLM's proxy and llama.cpp's server into .cache, for tests/servers and make bench (nginx: by apt)
+
+# Without dependencies: the file lists all that the servers import, and leaves out what they do not (most of LiteLLM's 800 MB).
+$(SERVERS): tests/servers/requirements.txt
+	@"$(PYTHON)" -m venv --clear .cache/servers
+	@.cache/servers/bin/pip install --quiet --disable-pip-version-check --no-deps -r tests/servers/requirements.txt
+	@touch $@
+
+clis: $(CLIS)/.complete ## install Claude Code, Codex, Gemini CLI, opencode and their Node into ~/.cache/headway-clis, for tests/agents_real (needs npm, 1.4 GB)
+
+# Into a folder beside it first: an installation that breaks off, or two at once, leave nothing half done.
+$(CLIS)/.complete: tests/agents_real/package.json
+	@command -v npm >/dev/null || { echo "headway: npm is needed to install the agent CLIs — run: apt-get install npm" >&2; exit 1; }
+	@mkdir -p $(dir $(CLIS)) && fresh=$$(mktemp -d $(CLIS).XXXXXX) && cp $< $$fresh/ \
+		&& npm install --prefix $$fresh --no-package-lock --no-audit --no-fund --loglevel=error \
+		&& touch $$fresh/.complete && { rm -rf $(CLIS) && mv $$fresh $(CLIS); }
 
 bench: setup ## measure, and write bench/RESULTS.md (SECTION=overhead: one section of it)
 	$(BIN)/python -m bench $(SECTION)

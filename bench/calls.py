@@ -10,6 +10,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -83,6 +84,28 @@ def in_turns(count: int = CALLS, turns: int = TURNS) -> dict[str, Spent]:
         way: Spent(median(one.cpu_us for one in spent), median(one.per_s for one in spent))
         for way, spent in runs.items()
     }
+
+
+# -- the section of RESULTS.md ---------------------------------------------------------------------------------------
+
+
+def section(missed: list[str]) -> Iterator[str]:
+    """The part of bench/RESULTS.md."""
+    print("calls: headway.map …", flush=True)
+    spent = in_turns()
+    yield f"## `headway.map` over {CALLS:,} no-op coroutines, beside an `asyncio.Semaphore`"
+    yield ""
+    yield f"{AT_ONCE} at once, each in its own process, in turns; the median of {TURNS}. CPU of all threads."
+    yield ""
+    yield "| | µs of CPU per call | calls/s | bar |"
+    yield "|---|---|---|---|"
+    bars = {"map": BAR_US, "map with a store": STORE_BAR_US}
+    for way, one in spent.items():
+        bar = bars.get(way)
+        yield f"| {way} | {one.cpu_us:.1f} | {one.per_s:,.0f} | {'' if bar is None else f'≤ {bar:.0f} µs'} |"
+        if bar is not None and one.cpu_us > bar:
+            missed.append(f"{way}: {one.cpu_us:.1f} µs per call, the bar is {bar:.0f}")
+    yield ""
 
 
 if __name__ == "__main__":

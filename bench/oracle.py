@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections import deque
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,8 @@ MARGIN_S: Final = 0.03
 #: Connections are opened before the first request: a bucket starts to refill when its burst arrives, and a burst
 #: that has to open connections arrives late.
 MOST_OPEN: Final = 1_000
+#: No cap where a lane has none.
+MOST_IN_FLIGHT: Final = 1_000_000
 TOO_MANY: Final = 429
 
 
@@ -39,6 +42,12 @@ class Lane(msgspec.Struct):
     rates: tuple[float, ...]
     depth_s: float
     calls: list[Call]
+    #: If set, limits are fixed windows of the clock, of this length, instead of buckets.
+    window_s: float = 0.0
+    #: If set, the most requests in flight.
+    most_in_flight: int = 0
+    #: Whether a request that failed is sent again, at once.
+    again: bool = False
 
 
 class Job(msgspec.Struct):
@@ -53,6 +62,8 @@ class OracleResult(msgspec.Struct):
     ok: int = 0
     refused: int = 0
     failed: int = 0
+    #: From the first send to the last answer.
+    took_s: float = 0.0
 
 
 class Buckets:
@@ -65,8 +76,8 @@ class Buckets:
 
     def ready_at(self, costs: tuple[float, ...]) -> float:
         """When all buckets hold these costs."""
-        places = range(len(self._rates))
-        return max(self._full_at[n] + costs[n] / self._rates[n] for n in places) - self._depth_s
+        full_at = (self._full_at[n] + costs[n] / rate for n, rate in enumerate(self._rates))
+        return max(full_at, default=0.0) - self._depth_s
 
     def take(self, costs: tuple[float, ...], now: float) -> None:
         """Charge these costs."""
@@ -74,20 +85,47 @@ class Buckets:
             self._full_at[n] = max(self._full_at[n], now) + costs[n] / rate
 
 
+class Windows:
+    """Fixed windows of the clock, all of the same length, each as what was used of the present one."""
+
+    def __init__(self, rates: tuple[float, ...], window_s: float) -> None:
+        self._allowances = tuple(rate * window_s for rate in rates)
+        self._window_s = window_s
+        self._number = 0
+        self._used = [0.0] * len(rates)
+
+    def ready_at(self, costs: tuple[float, ...]) -> float:
+        """When these costs fit: in the window of the last request, or at the start of the next one."""
+        spent = zip(self._used, costs, self._allowances, strict=True)
+        fits = all(used + cost <= allowance for used, cost, allowance in spent)
+        return (self._number + (not fits)) * self._window_s + MARGIN_S
+
+    def take(self, costs: tuple[float, ...], now: float) -> None:
+        """Charge these costs."""
+        number = int((now - MARGIN_S) // self._window_s)
+        used = self._used if number == self._number else [0.0] * len(costs)
+        self._number = number
+        self._used = [sum(pair) for pair in zip(used, costs, strict=True)]
+
+
 async def _drive(session: aiohttp.ClientSession, lane: Lane, result: OracleResult) -> None:
     loop = asyncio.get_running_loop()
-    buckets = Buckets(lane.rates, lane.depth_s)
+    buckets = Windows(lane.rates, lane.window_s) if lane.window_s else Buckets(lane.rates, lane.depth_s)
+    most = lane.most_in_flight or MOST_IN_FLIGHT
     calls = deque(lane.calls)
-    left = len(calls)
+    left, in_flight = len(calls), 0
     news = asyncio.Event()
     out: set[asyncio.Task[None]] = set()
 
     async def send(call: Call) -> None:
-        nonlocal left
+        nonlocal left, in_flight
         status = await _post(session, lane, call)
+        in_flight -= 1
         if status == TOO_MANY:
             result.refused += 1
             calls.append(call)  # Its charge stays: the buckets were not as full as assumed.
+        elif status != 200 and lane.again:
+            calls.append(call)
         else:
             result.ok += status == 200
             result.failed += status != 200
@@ -95,15 +133,16 @@ async def _drive(session: aiohttp.ClientSession, lane: Lane, result: OracleResul
         news.set()
 
     while left:
-        if not calls:
+        if not calls or in_flight >= most:
             news.clear()
             await news.wait()
             continue
-        wait_s = buckets.ready_at(calls[0].costs) - loop.time()
+        wait_s = buckets.ready_at(calls[0].costs) - time.time()
         if wait_s > 0.0:
             await asyncio.sleep(wait_s)
         call = calls.popleft()
-        buckets.take(call.costs, loop.time())
+        buckets.take(call.costs, time.time())
+        in_flight += 1
         task = loop.create_task(send(call))
         out.add(task)
         task.add_done_callback(out.discard)
@@ -127,10 +166,10 @@ async def _connect(session: aiohttp.ClientSession, url: str) -> None:
 
 def _burst(lane: Lane) -> int:
     """How many requests the full buckets admit at once."""
-    most = min(
-        rate * lane.depth_s / (costs or 1.0) for rate, costs in zip(lane.rates, _mean(lane), strict=True)
-    )
-    return min(MOST_OPEN, len(lane.calls), int(1.2 * most))
+    depth_s = lane.window_s or lane.depth_s
+    bursts = (rate * depth_s / (costs or 1.0) for rate, costs in zip(lane.rates, _mean(lane), strict=True))
+    most = int(1.2 * min(bursts, default=MOST_OPEN))
+    return min(MOST_OPEN, len(lane.calls), most, lane.most_in_flight or MOST_IN_FLIGHT)
 
 
 def _mean(lane: Lane) -> list[float]:
@@ -145,7 +184,9 @@ async def main(job: Job) -> OracleResult:
         await asyncio.gather(
             *(_connect(session, lane.url) for lane in job.lanes for _ in range(_burst(lane)))
         )
+        began = time.monotonic()
         await asyncio.gather(*(_drive(session, lane, result) for lane in job.lanes))
+        result.took_s = time.monotonic() - began
     return result
 
 

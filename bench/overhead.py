@@ -42,22 +42,24 @@ STATUS_BAR_S: Final = 0.5
 START_UP_BAR_S: Final = 0.4
 
 LONGEST_S: Final = 300.0
-_ACCOUNT: Final = "default"
-_RUN: Final = ("run", "in.jsonl", "--out", "out.jsonl", "--quiet")
+ACCOUNT: Final = "default"
+RUN: Final = ("run", "in.jsonl", "--out", "out.jsonl", "--quiet")
 
 
 @contextmanager
-def _fake() -> Iterator[FakeProcess]:
+def unlimited_fake() -> Iterator[FakeProcess]:
     """No limits, no latency, no headers."""
     with fake_process("--headers", "none") as fake:
         yield fake
 
 
-def _prepare(folder: Path, url: str, rows: int, in_flight: int) -> None:
+def prepare(folder: Path, url: str, rows: int, in_flight: int) -> None:
+    """Make a folder with so many small requests and a provider that is known to have no rate limit (`in_flight` 0: and no other)."""
     folder.mkdir()
+    cap = f"max_concurrency = {in_flight}" if in_flight else "tpm = 0"
     (folder / "headway.toml").write_text(
         f'[providers.x]\nkind = "openai"\nbase_url = "{url}"\napi_key_env = "KEY_X"\n'
-        f"[providers.x.limits]\nrpm = 0\nmax_concurrency = {in_flight}\n",
+        f"[providers.x.limits]\nrpm = 0\n{cap}\n",
         encoding="utf-8",
     )
     with (folder / "in.jsonl").open("wb") as file:
@@ -71,11 +73,13 @@ def _row(number: int) -> bytes:
     ) % (number, number)
 
 
-def _start(folder: Path, *arguments: str) -> Watched:
-    return Watched([*HEADWAY, *arguments], folder, LONGEST_S, {"KEY_X": "some-key-that-is-not-short"})
+def start(folder: Path, *arguments: str, longest_s: float = LONGEST_S) -> Watched:
+    """Start a command in a folder."""
+    return Watched([*HEADWAY, *arguments], folder, longest_s, {"KEY_X": "some-key-that-is-not-short"})
 
 
-def _sound(ended: Ended, *codes: int) -> Ended:
+def sound(ended: Ended, *codes: int) -> Ended:
+    """A process that has ended with one of these exit codes; another one is an error."""
     if ended.code not in codes:
         text = (ended.errors or ended.out).decode()[-2000:]
         raise RuntimeError(f"exit code {ended.code}: {text}")
@@ -100,23 +104,24 @@ class Cost(msgspec.Struct, frozen=True):
         return self.cpu_s / self.requests * 1e6
 
 
-def _pace(fake: FakeProcess) -> float:
-    stats = fake.stats()["accounts"][_ACCOUNT]
+def pace(fake: FakeProcess) -> float:
+    """Requests per second between the first and the last."""
+    stats = fake.stats()["accounts"][ACCOUNT]
     return float((stats["admitted"] - 1) / max(1e-9, stats["last_admission_s"] - stats["first_admission_s"]))
 
 
 def headway_cost(fake: FakeProcess, folder: Path, requests: int, in_flight: int) -> Cost:
     """`headway run`, from an empty folder to its exit."""
-    _prepare(folder, fake.url, requests, in_flight)
+    prepare(folder, fake.url, requests, in_flight)
     fake.reset()
-    ended = _sound(_start(folder, *_RUN).wait(), 0)
-    stats = fake.stats()["accounts"][_ACCOUNT]
+    ended = sound(start(folder, *RUN).wait(), 0)
+    stats = fake.stats()["accounts"][ACCOUNT]
     if stats["ok"] != requests or stats["repeats"]:
         raise RuntimeError(f"{stats['ok']} of {requests} answered, {stats['repeats']} repeated")
     created, started, finished = _times(folder)
     points = [0.0, *(ended.cpu_at(utc) for utc in (created, started, finished)), ended.cpu_s]
     a, b, c, d = (after - before for before, after in pairwise(points))
-    return Cost(requests, ended.cpu_s, _pace(fake), (a, b, c, d))
+    return Cost(requests, ended.cpu_s, pace(fake), (a, b, c, d))
 
 
 def _times(folder: Path) -> tuple[float, float, float]:
@@ -130,13 +135,13 @@ def _times(folder: Path) -> tuple[float, float, float]:
 
 def bare_cost(fake: FakeProcess, folder: Path, requests: int, in_flight: int) -> Cost:
     """The bare loop with the same rows."""
-    _prepare(folder, fake.url, requests, in_flight)
+    prepare(folder, fake.url, requests, in_flight)
     fake.reset()
     command = [sys.executable, "-m", "bench.bare", fake.url, "in.jsonl", str(in_flight)]
-    ended = _sound(run(command, folder, LONGEST_S), 0)
+    ended = sound(run(command, folder, LONGEST_S), 0)
     if int(ended.out) != requests:
         raise RuntimeError(f"the bare loop got {ended.out.decode().strip()} of {requests}")
-    return Cost(requests, ended.cpu_s, _pace(fake))
+    return Cost(requests, ended.cpu_s, pace(fake))
 
 
 class Costs(msgspec.Struct, frozen=True):
@@ -148,8 +153,8 @@ class Costs(msgspec.Struct, frozen=True):
 
     @property
     def cpu_ratio(self) -> float:
-        """CPU of Headway ÷ CPU of the bare loop, all turns together."""
-        return sum(cost.cpu_s for cost in self.headway) / sum(cost.cpu_s for cost in self.bare)
+        """CPU of Headway ÷ CPU of the bare loop: the ratio of the medians."""
+        return self.cpu_us("headway") / self.cpu_us("bare")
 
     @property
     def throughput_ratio(self) -> float:
@@ -171,7 +176,7 @@ def costs(
 ) -> list[Costs]:
     """Headway and the bare loop at each number in flight, all in turns."""
     measured: list[Costs] = [Costs(n, [], []) for n in in_flight]
-    with TemporaryDirectory() as name, _fake() as fake:
+    with TemporaryDirectory() as name, unlimited_fake() as fake:
         folder = Path(name)
         for turn in range(turns):
             for each in measured:
@@ -199,11 +204,11 @@ class Size(msgspec.Struct, frozen=True):
 def _first_call(fake: FakeProcess, folder: Path, answers: int, *arguments: str) -> tuple[float, Ended]:
     """Start, wait for so many answers, interrupt. Returns the seconds until the first call."""
     fake.reset()
-    running = _start(folder, *arguments)
-    running.wait_for(lambda: fake.stats()["accounts"][_ACCOUNT]["ok"] >= answers, every_s=0.05)
-    seen_utc = first_seen_utc(fake, _ACCOUNT)
+    running = start(folder, *arguments)
+    running.wait_for(lambda: fake.stats()["accounts"][ACCOUNT]["ok"] >= answers, every_s=0.05)
+    seen_utc = first_seen_utc(fake, ACCOUNT)
     running.interrupt()
-    ended = _sound(running.wait(), 0, 130)
+    ended = sound(running.wait(), 0, 130)
     if seen_utc is None:
         raise RuntimeError("no call was made")
     return seen_utc - ended.began_utc, ended
@@ -211,11 +216,11 @@ def _first_call(fake: FakeProcess, folder: Path, answers: int, *arguments: str) 
 
 def large(units: int = LARGE, answers: int = ENOUGH) -> Size:
     """A large job: ingested, run for a while, interrupted, `status`, resumed."""
-    with TemporaryDirectory() as name, _fake() as fake:
+    with TemporaryDirectory() as name, unlimited_fake() as fake:
         folder = Path(name) / "job"
-        _prepare(folder, fake.url, units, FEW)
-        first_call_s, ended = _first_call(fake, folder, answers, *_RUN)
-        status_s = median(_sound(_start(folder, "status").wait(), 0).wall_s for _ in range(3))
+        prepare(folder, fake.url, units, FEW)
+        first_call_s, ended = _first_call(fake, folder, answers, *RUN)
+        status_s = median(sound(start(folder, "status").wait(), 0).wall_s for _ in range(3))
         resumed_s, again = _first_call(fake, folder, 1, "resume", "--quiet")
         database_mb = (folder / ".headway" / "headway.db").stat().st_size / 1e6
         peak_mb = max(ended.peak_mb, again.peak_mb)
@@ -224,21 +229,21 @@ def large(units: int = LARGE, answers: int = ENOUGH) -> Size:
 
 def small(units: int = SMALL) -> Size:
     """A small job, run to its end."""
-    with TemporaryDirectory() as name, _fake() as fake:
+    with TemporaryDirectory() as name, unlimited_fake() as fake:
         folder = Path(name) / "job"
-        _prepare(folder, fake.url, units, FEW)
-        first_call_s, ended = _first_call(fake, folder, 2 * units, *_RUN)
+        prepare(folder, fake.url, units, FEW)
+        first_call_s, ended = _first_call(fake, folder, 2 * units, *RUN)
         return Size(units, ended.peak_mb, first_call_s)
 
 
 def start_up(times: int = 5) -> list[float]:
     """Seconds from the start of `headway run` of ten rows to its first call."""
     seconds = []
-    with TemporaryDirectory() as name, _fake() as fake:
+    with TemporaryDirectory() as name, unlimited_fake() as fake:
         for turn in range(times):
             folder = Path(name) / str(turn)
-            _prepare(folder, fake.url, 10, FEW)
-            seconds.append(_first_call(fake, folder, 11, *_RUN)[0])
+            prepare(folder, fake.url, 10, FEW)
+            seconds.append(_first_call(fake, folder, 11, *RUN)[0])
     return seconds
 
 
@@ -294,3 +299,55 @@ def figures(small: Size, large: Size, start_up_s: float) -> list[Figure]:
 
 def _seconds(what: str, reached_s: float, bar_s: float) -> Figure:
     return Figure(what, f"{reached_s:.2f} s", f"≤ {bar_s:g} s", reached_s <= bar_s)
+
+
+# -- the section of RESULTS.md ---------------------------------------------------------------------------------------
+
+
+# -- overhead -----------------------------------------------------------------------------------------------------
+
+
+def section(missed: list[str]) -> Iterator[str]:
+    """The part of bench/RESULTS.md."""
+    yield f"## Overhead: {REQUESTS:,} small requests, no latency, durability included"
+    yield ""
+    yield f"Compared with a bare loop of the same HTTP client, in turns; bars: CPU ≤ {CPU_BAR:g} × (aim {CPU_AIM:g} ×), throughput"
+    yield f"≥ {THROUGHPUT_BAR:.0%}, and {MANY:,} in flight ≤ {IN_FLIGHT_BAR:g} × the CPU of {FEW}."
+    yield ""
+    yield "| in flight | Headway, µs CPU per request | bare loop | CPU ÷ | Headway, requests/s | bare loop | throughput ÷ |"
+    yield "|---|---|---|---|---|---|---|"
+    print("overhead: CPU …", flush=True)
+    few, many = costs()
+    for one in (few, many):
+        mine, bare = (median(cost.per_s for cost in costs) for costs in (one.headway, one.bare))
+        yield (
+            f"| {one.in_flight:,} | {one.cpu_us('headway'):.0f} | {one.cpu_us('bare'):.0f} | {one.cpu_ratio:.2f} "
+            f"| {mine:,.0f} | {bare:,.0f} | {one.throughput_ratio:.2f} |"
+        )
+    missed += cost_misses(few, many)
+    started, ingested, ran, ended = few.split
+    yield ""
+    yield (
+        f"Of Headway's CPU at {few.in_flight} in flight: {started:.2f} s to create the job, {ingested:.2f} s to ingest it, "
+        f"{ran:.2f} s to run it, {ended:.2f} s after it."
+    )
+    yield ""
+    yield from _sizes(missed)
+
+
+def _sizes(missed: list[str]) -> Iterator[str]:
+    print("overhead: start-up …", flush=True)
+    start_up_s = median(start_up())
+    print(f"overhead: {SMALL:,} units …", flush=True)
+    few = small()
+    print(f"overhead: {LARGE:,} units …", flush=True)
+    reached = figures(few, large(), start_up_s)
+    yield f"### {LARGE:,} units"
+    yield ""
+    yield "| what | reached | bar |"
+    yield "|---|---|---|"
+    for figure in reached:
+        yield f"| {figure.what} | {figure.shown} | {figure.bar} |"
+        if not figure.met:
+            missed.append(f"{figure.what}: {figure.shown}, the bar is {figure.bar}")
+    yield ""

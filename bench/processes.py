@@ -19,8 +19,14 @@ from headway.fake.process import FakeProcess
 #: How often a running process is sampled.
 SAMPLE_EVERY_S: Final = 0.02
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-#: Variables with the user's own settings, removed from the environment.
-_PRIVATE: Final = ("HEADWAY_CONFIG", "HEADWAY_DB", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+#: Variables with the user's own settings, removed from the environment. Without bytecode every start would compile all modules.
+_PRIVATE: Final = (
+    "HEADWAY_CONFIG",
+    "HEADWAY_DB",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "PYTHONDONTWRITEBYTECODE",
+)
 
 #: The tree that is measured, even if another Headway is installed.
 ROOT: Final = Path(__file__).parent.parent
@@ -38,6 +44,8 @@ class Ended(msgspec.Struct, frozen=True):
     samples: list[tuple[float, float]]
     out: bytes
     errors: bytes
+    #: The most open files, if they were counted.
+    most_files: int = 0
 
     @property
     def wall_s(self) -> float:
@@ -53,7 +61,14 @@ class Watched:
     """A process in the background. `wait` returns its result; it is killed after its timeout."""
 
     def __init__(
-        self, command: list[str], folder: Path, timeout_s: float, keys: dict[str, str] | None = None
+        self,
+        command: list[str],
+        folder: Path,
+        timeout_s: float,
+        keys: dict[str, str] | None = None,
+        *,
+        count_files: bool = False,
+        source: Path = ROOT / "src",
     ) -> None:
         environ = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
         self._out = (folder / f".out-{time.monotonic_ns()}").open("w+b")
@@ -61,12 +76,13 @@ class Watched:
         self._until = time.monotonic() + timeout_s
         self.samples: list[tuple[float, float]] = []
         self.peak_mb = 0.0
+        self._count_files, self._most_files = count_files, 0
         self.began_utc = time.time()
         self.began_at = time.monotonic()
         self._process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**environ, **(keys or {}), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+            env={**environ, **(keys or {}), "PYTHONPATH": f"{source}:{ROOT}"},
             stdin=subprocess.DEVNULL,
             stdout=self._out,
             stderr=self._errors,
@@ -84,6 +100,12 @@ class Watched:
         """Ctrl-C."""
         if self.running:
             os.kill(self._process.pid, signal.SIGINT)
+
+    def kill(self) -> Ended:
+        """SIGKILL, and wait for its end."""
+        if self.running:
+            os.kill(self._process.pid, signal.SIGKILL)
+        return self.wait()
 
     def wait(self) -> Ended:
         """Wait for its end."""
@@ -116,6 +138,7 @@ class Watched:
             self.samples,
             _rest(self._out),
             _rest(self._errors),
+            self._most_files,
         )
 
     def _sample(self, pid: int) -> None:
@@ -125,6 +148,8 @@ class Watched:
             for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
                 if line.startswith(b"VmHWM"):
                     self.peak_mb = int(line.split()[1]) / 1024.0
+            if self._count_files:
+                self._most_files = max(self._most_files, len(os.listdir(f"/proc/{pid}/fd")))
         except (OSError, IndexError):
             return  # It has just ended.
 

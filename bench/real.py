@@ -101,6 +101,8 @@ class Work(msgspec.Struct, frozen=True):
     pieces: list[Piece]
     limits: dict[str, float]
     depth_s: float
+    #: Further keys of its account at the fake.
+    account_keys: dict[str, Any] = {}
 
     @property
     def path(self) -> str:
@@ -175,6 +177,7 @@ def _account(one: Work, headers: str, faults: list[dict[str, Any]]) -> dict[str,
         "headers": headers,
         "latency": LATENCY,
         "faults": faults,
+        **one.account_keys,
     }
 
 
@@ -239,6 +242,7 @@ class Run(msgspec.Struct, frozen=True):
     rows: list[dict[str, Any]] = []
     settings: str = ""
     flags: tuple[str, ...] = ()
+    quiet: bool = True
 
 
 def start(works: list[Work], folder: Path, url: str, run: Run, timeout_s: float) -> Watched:
@@ -250,7 +254,8 @@ def start(works: list[Work], folder: Path, url: str, run: Run, timeout_s: float)
     rows = [*run.rows, *(_row(one, piece) for one, piece in _turns(works))]
     (folder / "in.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(rows))
     keys = {f"KEY_{one.account}": one.account for one in works} | {"KEY_T": "T"}
-    command = [*HEADWAY, "run", "in.jsonl", "--out", "out.jsonl", "--json", "--quiet", *run.flags]
+    command = [*HEADWAY, "run", "in.jsonl", "--out", "out.jsonl", "--json", *run.flags]
+    command += ["--quiet"] if run.quiet else []
     return Watched(command, folder, timeout_s, keys)
 
 
@@ -338,7 +343,7 @@ class Lap(msgspec.Struct, frozen=True):
         return self.makespan_s / self.oracle_s if self.oracle_s else 0.0
 
 
-def _seen(stats: dict[str, Any], account: str, units: int) -> tuple[float, float]:
+def seen(stats: dict[str, Any], account: str, units: int) -> tuple[float, float]:
     """(makespan, 429s per 1000) of an account."""
     counts = stats["accounts"][account]
     span_s = (counts["last_admission_s"] or 0.0) - (counts["first_admission_s"] or 0.0)
@@ -350,8 +355,8 @@ def _seen(stats: dict[str, Any], account: str, units: int) -> tuple[float, float
 def lap_of(stats: dict[str, Any], one: Work, *, oracle: bool = True) -> Lap:
     """What the fake counted for an account, and for the oracle's."""
     units = len(one.pieces)
-    mine = _seen(stats, one.account, units)
-    best = _seen(stats, f"{one.account}-oracle", units) if oracle else (0.0, 0.0)
+    mine = seen(stats, one.account, units)
+    best = seen(stats, f"{one.account}-oracle", units) if oracle else (0.0, 0.0)
     return Lap(one.account, *mine, *best)
 
 

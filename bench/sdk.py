@@ -7,6 +7,7 @@ account of one fake with tight limits. The oracle sends the same work to its own
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
@@ -126,3 +127,31 @@ def misses(case: Case, laps: list[Lap]) -> list[str]:
         if lap.ratio > RATIO:
             missed.append(f"{at}: {lap.ratio:.3f} of the oracle's makespan, the bar is {RATIO}")
     return missed
+
+
+# -- the section of RESULTS.md ---------------------------------------------------------------------------------------
+
+
+# -- SDKs -------------------------------------------------------------------------------------------------------
+
+
+def section(missed: list[str]) -> Iterator[str]:
+    """The part of bench/RESULTS.md."""
+    yield "## The SDKs of OpenAI and Anthropic over `headway.httpx_client()`, beside an oracle"
+    yield ""
+    yield f"{CALLS:,} calls each, all at once, `max_retries=0`, to accounts that allow {RATE:.0f} requests per second (A: tokens bind, B: input"
+    yield f"tokens), {DEPTH_S:g} s deep. *Reached*: 429s that the SDK saw; *again*: requests that it sent a second time. Bars: all succeed, both 0,"
+    yield f"makespan ≤ {RATIO} of the oracle's."
+    yield ""
+    yield "| SDK | case | succeeded | reached | again | oracle s | Headway s (429s per 1000) | ÷ oracle |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for case in CASES:
+        print(f"SDKs: {case.name} …", flush=True)
+        laps = measure(case)
+        missed += misses(case, laps)
+        for lap in laps:
+            yield (
+                f"| {lap.kind} | {case.name} | {lap.outcome.ok:,} of {lap.calls:,} | {lap.outcome.refused} | {lap.retried} "
+                f"| {lap.oracle_s:.2f} | {lap.makespan_s:.2f} ({lap.refused_per_1000:.1f}) | {lap.ratio:.3f} |"
+            )
+    yield ""

@@ -7,11 +7,13 @@ of four seeds, each seed against the oracle on the same work.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import sqrt
 from typing import Final
 
 import msgspec
 
 from bench.lanes import scenario
+from headway.core.model import RetryPolicy
 from headway.sim.runner import HEADWAY, ORACLE, run_once
 from headway.sim.scenario import Scenario
 from headway.sim.workload import draw
@@ -36,6 +38,8 @@ class Case(msgspec.Struct, frozen=True):
     depth_s: float | None = None
     #: The scenario of the same account with nothing told: this case must not be slower.
     blind: str = ""
+    #: The share of attempts that fail: some units then fail for good, under the oracle too.
+    errors: float = 0.0
     #: Shown, and no bar yet.
     aim: bool = False
 
@@ -50,6 +54,11 @@ class Case(msgspec.Struct, frozen=True):
     def most_refused(self, units: int) -> float:
         """How many 429s a job of this size may meet."""
         return max(self.refused, self.refused_share * units)
+
+    def most_failed(self, units: int) -> float:
+        """How many units may fail for good: those whose every attempt fails, and three standard deviations."""
+        expected = units * self.errors ** RetryPolicy().max_attempts
+        return expected + 3.0 * sqrt(expected)
 
 
 def _told(name: str) -> tuple[Case, ...]:
@@ -76,9 +85,20 @@ SHORT: Final = (
         Case("short-minute-headers", ratio, 5, 0.01, units)
         for units, ratio in zip(SIZES, (1.30, 1.30, 1.10), strict=True)
     ),
+    Case("short-minute-levels", 1.30, 5, 0.01),
+    *(
+        Case("short-minute-levels", ratio, 5, 0.01, units)
+        for units, ratio in zip(SIZES, (1.30, 1.30, 1.10), strict=True)
+    ),
     *_blind(),
     Case("short-requests", 1.30, 5, 0.01),
     Case("short-requests-blind", 1.12, 10, 0.02),
+    Case("short-requests-near", 1.12, 10, 0.02),
+    *(
+        Case("short-connections", ratio, 5, 0.01, units)
+        for units, ratio in zip(SIZES, (1.30, 1.30, 1.10), strict=True)
+    ),
+    Case("short-requests-connections", 1.10, 5, 0.01),
 )
 WRONG: Final = tuple(
     Case(name, 1.05, 0, 0.02, depth_s=depth_s)
@@ -88,14 +108,18 @@ WRONG: Final = tuple(
 WINDOWS: Final = (
     Case("clock-minutes", 1.05, 0, 0.01),
     Case("clock-minutes-blind", 1.10, 0, 0.02),
+    Case("clock-minutes-warm", 1.10, 0, 0.02),
     Case("fixed-windows-blind", 1.10, 0, 0.02),
 )
-#: What the connections and the breaker decide; the same bars, to be met with them.
+#: Failures, mostly long before the first answer.
+FAILING: Final = tuple(Case(f"failing-{share}", 1.30, 5, 0.01, errors=share / 100.0) for share in (5, 20))
+#: One of four seeds of the first runs across a stop of the depth ramp. In the second a refusal takes as long as an answer, so that each
+#: end of the bucket costs three times as many.
 AIMS: Final = (
-    Case("short-connections", 1.30, 5, 0.01, aim=True),
-    *(Case(f"failing-{share}", 1.30, 5, 0.01, aim=True) for share in (5, 20, 40)),
+    Case("failing-40", 1.30, 5, 0.01, errors=0.40, aim=True),
+    Case("short-requests-slow-refusals", 1.12, 10, 0.02, aim=True),
 )
-CASES: Final = (*SHORT, *WRONG, *WINDOWS, *AIMS)
+CASES: Final = (*SHORT, *WRONG, *WINDOWS, *FAILING, *AIMS)
 #: Policies as people write them today, in the same table.
 BESIDE: Final = ("pool-128", "halving")
 
@@ -201,6 +225,8 @@ def misses(case: Case, results: list[Result]) -> list[str]:
             found.append(f"{what}: {one.to_blind:.2f} times as long as blind")
         if one.unfinished:
             found.append(f"{what}: {one.unfinished} units did not end")
+        if one.failed > case.most_failed(one.units):
+            found.append(f"{what}: {one.failed} units failed")
     return found
 
 
@@ -214,6 +240,7 @@ def section(missed: list[str]) -> Iterator[str]:
         ("Short jobs", SHORT),
         ("Wrong limits", WRONG),
         ("Fixed windows", WINDOWS),
+        ("Failures", FAILING),
         ("Aims, not bars", AIMS),
     ):
         yield ""

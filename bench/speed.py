@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import gc
 import resource
+import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -36,6 +38,9 @@ from headway.core.model import (
 from headway.core.scheduler import Scheduler
 from headway.core.unit_source import FedScheduler
 
+#: Microseconds per unit, and how much more a unit of a long run may take.
+CPU_BAR_US = 20.0
+GROWTH_BAR = 1.2
 LANES = 20
 LATENCY_S = 2.0
 SMALL, LARGE = 10_000, 1_000_000
@@ -87,14 +92,19 @@ class Run:
         self.scheduler = Scheduler([LaneSpec(key, limits) for key in source.left])
         self.handle = FedScheduler(self.scheduler, source).handle
         self.cpu_s = 0.0
-        self.calls = self.peak_queued = 0
+        self.calls = self.peak_queued = self.answered = 0
+        #: CPU per unit of each whole slice.
+        self.slices_us: list[float] = []
         self._driver = self._drive(headers=headers, batched=batched)
 
     def go_on(self) -> bool:
         """Drive until the next ten thousand units are answered. Returns whether any are left."""
-        began = time.process_time()
+        began, before = time.process_time(), self.answered
         more = next(self._driver, False)
-        self.cpu_s += time.process_time() - began
+        took_s = time.process_time() - began
+        self.cpu_s += took_s
+        if more:
+            self.slices_us.append(took_s / (self.answered - before) * 1e6)
         return more
 
     def _drive(self, *, headers: bool, batched: bool) -> Iterator[bool]:
@@ -134,6 +144,7 @@ class Run:
             while answers and answers[0][0] <= now:
                 index = answers.popleft()[1]
                 answered += 1
+                self.answered += 1
                 if headers:
                     events.append(RequestAccepted(index, hint))
                 events.append(Finished(index, outcome))
@@ -142,9 +153,9 @@ class Run:
 
 
 def measure(*, headers: bool, batched: bool) -> tuple[SpeedResult, SpeedResult]:
-    """CPU of a hundred short runs and of a long one, in turns."""
+    """CPU of a hundred short runs and of a long one, in turns: the median of the runs, and of the long run's slices."""
     long = Run(LARGE, headers=headers, batched=batched)
-    short_s, shorts = 0.0, 0
+    shorts_us: list[float] = []
     small_mb = 0.0
     while True:
         gc.collect()
@@ -153,15 +164,13 @@ def measure(*, headers: bool, batched: bool) -> tuple[SpeedResult, SpeedResult]:
         short = Run(SMALL, headers=headers, batched=batched)
         while short.go_on():
             pass
-        shorts += 1
-        short_s += short.cpu_s
+        shorts_us.append(short.cpu_s / SMALL * 1e6)
         small_mb = small_mb or peak_mb()
         if not more:
             break
-    short_us = short_s / (shorts * SMALL) * 1e6
-    long_us = long.cpu_s / LARGE * 1e6
+    long_us = median(long.slices_us)
     return (
-        SpeedResult(SMALL, short_us, short.peak_queued, short.calls, small_mb),
+        SpeedResult(SMALL, median(shorts_us), short.peak_queued, short.calls, small_mb),
         SpeedResult(LARGE, long_us, long.peak_queued, long.calls, peak_mb()),
     )
 
@@ -173,6 +182,50 @@ def peak_mb() -> float:
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024.0
     except (OSError, StopIteration):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+
+
+# -- the section of RESULTS.md ---------------------------------------------------------------------------------------
+
+
+def section(missed: list[str]) -> Iterator[str]:
+    """The part of bench/RESULTS.md."""
+    yield f"## CPU of the scheduler per unit, {LANES} lanes, requests and tokens metered"
+    yield ""
+    yield "Including the driver that answers. *Batched*: all answers of an instant in one call, as in the engine;"
+    yield "*single*: one call for each answer. The long run is measured in a hundred slices with a whole short run after each, so"
+    yield "that both see the same machine. Both figures are medians: of the hundred slices, and of the hundred short runs."
+    yield ""
+    yield "| units | headers | calls | µs per unit | against 10,000 | most units in the queues | peak MB |"
+    yield "|---|---|---|---|---|---|---|"
+    for headers in (False, True):
+        for batched in (True, False):
+            yield from _speed_rows(missed, headers=headers, batched=batched)
+    yield ""
+
+
+def _speed_rows(missed: list[str], *, headers: bool, batched: bool) -> Iterator[str]:
+    small, large = _in_own_process(headers=headers, batched=batched)
+    for result in (small, large):
+        growth = result.cpu_us / small.cpu_us
+        yield (
+            f"| {result.units:,} | {'yes' if headers else 'no'} | {'batched' if batched else 'single'} "
+            f"| {result.cpu_us:.1f} | {growth:.2f} | {result.peak_queued:,} | {result.peak_mb:.0f} |"
+        )
+        if result.cpu_us > CPU_BAR_US:
+            missed.append(
+                f"{result.units:,} units: {result.cpu_us:.1f} µs per unit, the bar is {CPU_BAR_US:.0f}"
+            )
+    if large.cpu_us > small.cpu_us * GROWTH_BAR:
+        missed.append(
+            f"CPU per unit grows {large.cpu_us / small.cpu_us:.2f} × to a million, the bar is {GROWTH_BAR}"
+        )
+
+
+def _in_own_process(*, headers: bool, batched: bool) -> tuple[SpeedResult, SpeedResult]:
+    print(f"speed: headers {headers}, batched {batched} …", flush=True)
+    command = [sys.executable, "-m", "bench.speed", str(int(headers)), str(int(batched))]
+    done = subprocess.run(command, check=True, capture_output=True)
+    return msgspec.json.decode(done.stdout, type=tuple[SpeedResult, SpeedResult])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
@@ -22,3 +26,11 @@ settings.load_profile("house")
 # Hypothesis also draws constants that it finds in the modules that are loaded. Which those are depends on the tests that ran
 # before in the same process, and so would the examples.
 providers._get_local_constants = lambda: providers._local_constants
+
+
+@pytest.fixture(autouse=True)
+def _end_what_the_process_shares() -> Iterator[None]:
+    """`headway.ask` keeps a loop and its connections until the process ends. A test must not leave them to the next one."""
+    yield
+    if calls := sys.modules.get("headway.api.asking.provider_calls"):
+        calls.close_shared()

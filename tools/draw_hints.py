@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pages import ROOT, write_or_check
 
 from headway.core.model import DAY_S, MINUTE_S, Counting, Kind
-from headway.providers import PROFILES, LimitHeaders, Profile
 from headway.providers.limits.durations import HOUR_S, MONTH_S
 from headway.providers.limits.error_kinds import CODES, NO_STATUS, PHRASES, SOFT_CODES, STATUSES, Phrase
+from headway.providers.limits.profile import LimitHeaders, Profile
+from headway.providers.limits.profiles import PROFILES
 
 PAGE = ROOT / "docs" / "reference" / "hints.md"
 COMMAND = "python tools/draw_hints.py"

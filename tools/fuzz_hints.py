@@ -3,7 +3,8 @@
 python tools/fuzz_hints.py [--count 1000000] [--seed 0] [--jobs N]
 
 Every input must give plausible facts without an exception. Exits with 1 at the first that does not, and
-prints how to reproduce it: its seed, and its place in that seed's sequence.
+prints how to reproduce it: its seed, and its place in that seed's sequence. `make fuzz` also records the run in
+bench/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from os import cpu_count
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 #: Inputs of one seed. A run has many such blocks, so that a failure is quick to reproduce.
@@ -28,7 +30,7 @@ def block(seed: int, count: int) -> tuple[int, float, str]:
     from tests.hints.mutate import damaged
     from tests.hints.sane import check
 
-    from headway.providers import understand
+    from headway.providers.limits.hints import understand
 
     rng = Random(seed)
     slowest_s = 0.0
@@ -47,6 +49,30 @@ def block(seed: int, count: int) -> tuple[int, float, str]:
     return count, slowest_s, ""
 
 
+class FuzzRun(NamedTuple):
+    """How many inputs were good, the slowest in seconds of CPU, the time of all, and the first failure."""
+
+    inputs: int
+    slowest_s: float
+    took_s: float
+    failure: str
+
+
+def run(count: int, seed: int, jobs: int | None = None) -> FuzzRun:
+    """Run the blocks of so many inputs, on all cores; stop at the first failure."""
+    sizes = [min(BLOCK, count - start) for start in range(0, count, BLOCK)]
+    seeds = range(seed, seed + len(sizes))
+    total, slowest_s, began = 0, 0.0, time.monotonic()
+    with ProcessPoolExecutor(jobs or cpu_count() or 1) as pool:
+        for done, slow_s, failure in pool.map(block, seeds, sizes):
+            total += done
+            slowest_s = max(slowest_s, slow_s)
+            if failure:
+                pool.shutdown(cancel_futures=True)
+                return FuzzRun(total, slowest_s, time.monotonic() - began, failure)
+    return FuzzRun(total, slowest_s, time.monotonic() - began, "")
+
+
 def main(arguments: list[str]) -> int:
     """Run the blocks and print the count."""
     parser = argparse.ArgumentParser(
@@ -54,22 +80,14 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=None)
     options = parser.parse_args(arguments)
-    blocks = -(-options.count // BLOCK)
-    seeds = range(options.seed, options.seed + blocks)
-    total, slowest_s, began = 0, 0.0, time.monotonic()
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for done, slow_s, failure in pool.map(block, seeds, [BLOCK] * blocks):
-            total += done
-            slowest_s = max(slowest_s, slow_s)
-            if failure:
-                sys.stdout.write(f"{failure}\n")
-                pool.shutdown(cancel_futures=True)
-                return 1
-    took_s = time.monotonic() - began
+    fuzz = run(options.count, options.seed, options.jobs)
+    if fuzz.failure:
+        sys.stdout.write(f"{fuzz.failure}\n")
+        return 1
     sys.stdout.write(
-        f"{total:,} inputs, no exception, all plausible; slowest {1e3 * slowest_s:.1f} ms; {took_s:.0f} s\n"
+        f"{fuzz.inputs:,} inputs, no exception, all plausible; slowest {1e3 * fuzz.slowest_s:.1f} ms; {fuzz.took_s:.0f} s\n"
     )
     return 0
 

@@ -5,6 +5,6 @@ import sys
 if not sys.flags.safe_path:
     del sys.path[0]  # Like the `headway` script, import nothing from the working directory.
 
-from headway.cli import main
+from headway.entry import main
 
 sys.exit(main())

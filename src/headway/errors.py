@@ -2,13 +2,16 @@
 
     HeadwayError            1   an error that the user can act on
     ├── UsageError          2   the command or call cannot be carried out
-    │   └── OutputBusy      2   another job is writing to the output file
+    │   ├── OutputBusy      2   another job is writing to the output file
+    │   └── MissingModel    2   neither a row nor a setting names a model
+    ├── OutputClosed        1   the reader of standard output has gone
     ├── ConfigError         2   a file or an environment variable is wrong
     │   └── InputError      2   rows of a batch are wrong; each one is named
     ├── UnitError           1   a Python call could not finish and raised nothing itself
     └── StoreError          1   the records cannot be read or written
         ├── NoRecords       2   there are no records yet
         ├── ForeignRecords  2   the records may belong to another user
+        ├── NewerRecords    2   a newer version has written the records
         ├── DuplicateId     2   two units of a job have the same id
         ├── JobBusy         2   another process is running the job
         └── JobTaken        1   another process took over the job while it ran here
@@ -31,6 +34,8 @@ class HeadwayError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        #: What the user can do next, as a line of its own: the command that resumes a job.
+        self.next_step = ""
 
     def __str__(self) -> str:
         return f"{self.message} — {self.hint}" if self.hint else self.message
@@ -44,6 +49,18 @@ class UsageError(HeadwayError):
 
 class OutputBusy(UsageError):
     """Another process is writing to the output file."""
+
+
+class OutputClosed(HeadwayError):
+    """The reader of the results has gone: `headway run FILE --out - | head`."""
+
+
+class MissingModel(UsageError):
+    """Neither a row nor a setting names a model. `of_file` is the error if that is so for every row of a file."""
+
+    def __init__(self, message: str, of_file: UsageError, *, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.of_file = of_file
 
 
 class ConfigError(HeadwayError):
@@ -72,6 +89,12 @@ class NoRecords(StoreError):
 
 class ForeignRecords(StoreError):
     """The store that was found may belong to another user."""
+
+    exit_code = 2
+
+
+class NewerRecords(StoreError):
+    """A newer version of Headway has written the store."""
 
     exit_code = 2
 

@@ -12,12 +12,13 @@ from headway.core import reasons
 from headway.core.model import Kind
 from headway.core.reasons import EndReason, NoticeReason, StopReason, Wait, WaitCode
 
+#: At the end of the message of a unit that an interrupted run left; not for a question, which is asked anew.
+RESUME_HINT: Final = "; continue with 'headway resume'"
 _WAITS: Final[dict[WaitCode, str]] = {
     WaitCode.PAUSED: "paused",
-    WaitCode.RUN_ENDING: "{message}",
     WaitCode.HOLD: "hold: {message}",
-    WaitCode.BREAKER: "breaker open until the next probe: {message}",
-    WaitCode.PROBE: "breaker open, a probe is in flight: {message}",
+    WaitCode.BREAKER: "{message} (too many failures: a single request tests the provider then)",
+    WaitCode.PROBE: "{message} (too many failures: a single request tests the provider now)",
     WaitCode.OTHER_JOBS: "other jobs use all of its concurrency",
     WaitCode.CONCURRENCY: "concurrency: {limit} in flight",
     WaitCode.GLOBAL_CAP: "global cap: {limit} in flight",
@@ -29,7 +30,21 @@ _WAITS: Final[dict[WaitCode, str]] = {
     WaitCode.BACKOFF: "backoff: {message}",
     WaitCode.SERIAL_FIRST: "serial units run first",
     WaitCode.READING: "its next units are being read",
-    WaitCode.OTHER_UNITS: "units that must finish first",
+    WaitCode.OTHER_UNITS: "other units that must finish first",
+    WaitCode.SAME_DIRECTORY: "another unit in the same directory (--worktree gives each its own)",
+    WaitCode.ONE_AHEAD: "one unit runs ahead of the others, which start if it meets no limit",
+}
+#: Why the run is ending, by the scheduler's mode.
+_ENDING: Final = {
+    "aborted": "the run was interrupted: nothing new starts",
+    "deadline": "the run's time is over: nothing new starts",
+    "budget": "the budget is used up: nothing new starts",
+}
+_ENDS: Final = {
+    "failed": "failed",
+    "timed_out": "timed out",
+    "skipped": "was skipped",
+    "cancelled": "was cancelled",
 }
 #: Codes that are not repeated at the start of a stop's text.
 _UNNAMED: Final = frozenset({"interrupted", str(Kind.HOLD)})
@@ -39,6 +54,8 @@ def wait_text(wait: Wait) -> str:
     """What a lane waits for."""
     if wait.stop is not None:
         return f"stopped: {stop_text(wait.stop)}"
+    if wait.code is WaitCode.RUN_ENDING:
+        return _ENDING.get(wait.message, wait.message)
     return _WAITS[wait.code].format(message=wait.message, limit=wait.limit)
 
 
@@ -71,10 +88,15 @@ def unit_error(reason: EndReason) -> tuple[str, str]:
         case reasons.DeadlinePassed():
             return "deadline", "the run's deadline passed"
         case reasons.RunInterrupted():
-            return "interrupted", "the run was interrupted; continue with 'headway resume'"
+            return "interrupted", f"the run was interrupted{RESUME_HINT}"
         case reasons.UpstreamUnfinished():
-            return "upstream_failed", "a unit that it builds on could not finish"
+            return "upstream_failed", "a unit that it depends on could not finish"
     assert_never(reason)
+
+
+def upstream_text(unit: str, status: str) -> str:
+    """Why a unit was skipped: how the unit that it depends on ended."""
+    return f"unit '{unit}', which it depends on, {_ENDS.get(status, 'did not succeed')}"
 
 
 def notice_text(reason: NoticeReason) -> str:
@@ -86,7 +108,7 @@ def notice_text(reason: NoticeReason) -> str:
             return "on request"
         case reasons.FailuresInARow(failures, kind, message):
             last = _failure(kind, message)
-            return f"{failures} failures in a row; from now on only probes are sent. The last failure: {last}"
+            return f"{last} ({failures} failures in a row: only single test requests are sent until the provider answers)"
         case reasons.AnswersAgain():
             return "the provider answers again"
         case reasons.LimitsInForce(limits):
@@ -108,8 +130,17 @@ def notice_text(reason: NoticeReason) -> str:
             return (
                 f"the provider reports {reported}, which is impossible: such answers are charged by estimate"
             )
+        case reasons.ProcessExhausted(message):
+            return f"fewer requests are in flight from now on: {message}"
+        case reasons.MemoryBinds(places, each, budget):
+            at_once = "one process" if places == 1 else f"{places:,} processes"
+            return f"{at_once} at once fit into the memory_budget of {_megabytes(budget)}: each takes about {_megabytes(each)}"
         case _:
             return stop_text(reason)
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
 
 
 def disproved_text(dimension: str, configured: float, found: float) -> str:

@@ -113,7 +113,7 @@ def test_throttled_attempts_usage_and_cost_are_recorded(tmp_path: Path) -> None:
 def test_a_value_that_cannot_be_stored_is_an_error_that_says_so(tmp_path: Path) -> None:
     with pytest.raises(CallsFailed) as caught:
         headway.map(lambda _: object(), [1], db=tmp_path / "h.db", key=str, name="n")
-    assert "cannot be kept" in str(caught.value.exceptions[0])
+    assert "cannot be stored" in str(caught.value.exceptions[0])
 
 
 def test_stored_values_can_be_read_as_a_type(tmp_path: Path) -> None:
@@ -184,13 +184,13 @@ def test_nan_and_infinities_come_back_unchanged(tmp_path: Path, value: Any, retu
         assert repr(found) == repr(value)
     with closing(sqlite3.connect(tmp_path / "h.db")) as connection:
         ((body,),) = connection.execute("SELECT body FROM answers")
-    json.loads(body, parse_constant=lambda token: pytest.fail(f"{token} is no JSON"))
+    json.loads(body, parse_constant=lambda token: pytest.fail(f"{token} is not JSON"))
 
 
 def test_a_float_that_does_not_fit_returns_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CallsFailed) as caught:
         headway.map(lambda _: NAN, [1], db=tmp_path / "h.db", key=str, name="n", returns=int)
-    assert "its value (float) is no <class 'int'>" in str(caught.value.exceptions[0])
+    assert "the returned value (float) does not fit <class 'int'>" in str(caught.value.exceptions[0])
 
 
 def test_values_of_older_versions_can_be_read() -> None:
@@ -202,7 +202,7 @@ def test_values_of_older_versions_can_be_read() -> None:
 def test_a_value_that_does_not_fit_returns_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CallsFailed) as caught:
         headway.map(lambda _: "x", [1], db=tmp_path / "h.db", key=str, name="n", returns=int)
-    assert "its value (str) is no <class 'int'>" in str(caught.value.exceptions[0])
+    assert "the returned value (str) does not fit <class 'int'>" in str(caught.value.exceptions[0])
     assert caught.value.results[0].attempts == 1
 
 
@@ -430,7 +430,7 @@ def test_commands_show_payloads_and_results_of_workers(
     assert main(["show", "p", "good"]) == 0
     out = capsys.readouterr().out
     assert out.endswith(
-        ' s\n    prompt: do it\n    session: s-1\npayload:\n{\n  "n": 1\n}\noutput:\ndone\nso\n'
+        ' s; $0.2500\n    prompt: do it\n    session: s-1\npayload:\n{\n  "n": 1\n}\noutput:\ndone\nso\n'
     )
     assert main(["show", "p", "bad"]) == 0
     assert capsys.readouterr().out.endswith(" s\n    prompt: do it too\nerror (invalid):\nno payload\n")
@@ -473,7 +473,7 @@ def test_show_has_every_attempt_with_its_prompt_its_session_and_its_conversation
         return (
             f"    prompt: Please {prompt}\n    session: s-{number}\n    conversation:\n      user: Please {prompt}\n"
             '      {"type":"tool_use","name":"Read","input":{"path":"a.py"}}\n'
-            f"      assistant:\n        Line {number}\n        and \ufffd[31mred\ufffd[0m, sk-aaaa…\n"
+            f"      assistant: Line {number}\n        and \ufffd[31mred\ufffd[0m, sk-aaaa…\n"
         )
 
     assert main(["show", "p", "a"]) == 0
@@ -646,7 +646,7 @@ def test_items_that_changed_under_their_key_give_one_warning(tmp_path: Path) -> 
     db = tmp_path / "h.db"
     _shouted(db, _texts("a", "b", "c"))
     assert _shouted(db, [dict(reversed(item.items())) for item in _texts("a", "b", "c")]) == ["A", "B", "C"]
-    told = r"^2 items were changed under the same key since being answered, and have their old answer \(the first: '1'\)"
+    told = r"^2 items were changed under the same key after the first call, and have their old answer \(the first: '1'\)"
     with pytest.warns(UserWarning, match=told) as warned:
         assert _shouted(db, _texts("a", "x", "y")) == ["A", "B", "C"]
     assert len(warned) == 1
@@ -690,3 +690,8 @@ def test_items_without_a_json_form_and_older_records_give_no_warning(tmp_path: P
         connection.execute("UPDATE answers SET request_id = NULL")
         connection.commit()
     assert _shouted(db, _texts("x")) == ["A"]
+
+
+def test_the_database_is_the_only_file(tmp_path: Path) -> None:
+    headway.map(str, [1, 2], db=tmp_path / "answers.db", key=str)
+    assert [path.name for path in tmp_path.iterdir()] == ["answers.db"]

@@ -34,7 +34,9 @@ def test_a_failed_map_says_what_to_do_in_its_first_line() -> None:
     call = scripted(lambda item: refused(item) if item == 1 else "fine")
     with virtual_time(), pytest.raises(CallsFailed) as failed:
         headway.map(call, [1, 2], retry=RETRY)
-    assert failed.value.message == "1 of 2 calls failed (1 rate): reduce concurrency or try again later"
+    assert failed.value.message == (
+        "1 of 2 calls failed (1 rate); the first: item 0 (1) — reduce concurrency or try again later"
+    )
     assert "--" not in failed.value.message
 
 
@@ -76,4 +78,6 @@ def test_a_unit_that_a_deadline_ends_between_attempts_has_a_note() -> None:
     with virtual_time():
         (error,) = headway.map(scripted(refused), [1], retry=RETRY, max_duration=7, on_error="return")
     assert isinstance(error, RateLimited)
-    assert error.__notes__ == ["headway: the run's deadline passed before it could start"]
+    assert error.__notes__ == [
+        "headway: the run's deadline passed before it could be tried again (the last attempt: rate)"
+    ]

@@ -73,8 +73,8 @@ def _nested() -> Any:
     ("call", "why"),
     [
         (lambda item: item, "a lambda has no name that a worker could import"),
-        (_nested(), "inner is defined inside of _nested, from where a worker cannot import it"),
-        (functools.partial(_nested()), "inner is defined inside of _nested"),
+        (_nested(), "inner is defined inside _nested, from where a worker cannot import it"),
+        (functools.partial(_nested()), "inner is defined inside _nested"),
         (functools.partial(print, threading.Lock()), "TypeError: cannot pickle '_thread.lock' object"),
     ],
 )
@@ -104,7 +104,7 @@ print(done.error)
 """
 NOWHERE = (
     "is defined in {}, from where a worker cannot import it — "
-    'define it at the top of a module file and import it from there, or use isolation="thread"'
+    'define it at the top level of a module and import it from there, or use isolation="thread"'
 )
 
 
@@ -325,9 +325,9 @@ def test_usage_of_an_asynchronous_call_in_a_worker_process_is_its_own_items() ->
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        ({"isolation": "fork"}, "isolation is 'fork' — it is process, thread or inline"),
+        ({"isolation": "fork"}, "isolation is 'fork' — use process, thread or inline"),
         ({"workers": 2}, 'workers is for worker processes — set isolation="process" too'),
-        ({"isolation": "process", "workers": -1}, "workers is -1 — it is a whole number, 0 or more"),
+        ({"isolation": "process", "workers": -1}, "workers is -1 — use a whole number, 0 or more"),
     ],
 )
 def test_wrong_arguments_are_errors(choices: dict[str, Any], said: str) -> None:

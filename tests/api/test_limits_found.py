@@ -230,11 +230,11 @@ def test_an_answer_in_process_isolation_is_an_answer() -> None:
     [
         ({"failure_logs": "*.log"}, 'failure_logs is for worker processes — set isolation="process" too'),
         ({"limit_exit_codes": [75]}, 'limit_exit_codes is for worker processes — set isolation="process" too'),
-        ({"isolation": "process", "failure_logs": ""}, "failure_logs is '' — it is a pattern of files: \".failed/*/agent/result.json\""),
-        ({"isolation": "process", "failure_logs": 7}, "failure_logs is 7 — it is a pattern of files: \".failed/*/agent/result.json\""),
-        ({"isolation": "process", "limit_exit_codes": [0]}, "limit_exit_codes is [0] — it is exit codes from 1 to 255: (75,)"),
-        ({"isolation": "process", "limit_exit_codes": "75"}, "limit_exit_codes is '75' — it is exit codes from 1 to 255: (75,)"),
-        ({"isolation": "process", "limit_exit_codes": 75}, "limit_exit_codes is 75 — it is exit codes from 1 to 255: (75,)"),
+        ({"isolation": "process", "failure_logs": ""}, "failure_logs is '' — use a pattern of files: \".failed/*/agent/result.json\""),
+        ({"isolation": "process", "failure_logs": 7}, "failure_logs is 7 — use a pattern of files: \".failed/*/agent/result.json\""),
+        ({"isolation": "process", "limit_exit_codes": [0]}, "limit_exit_codes is [0] — use exit codes from 1 to 255: (75,)"),
+        ({"isolation": "process", "limit_exit_codes": "75"}, "limit_exit_codes is '75' — use exit codes from 1 to 255: (75,)"),
+        ({"isolation": "process", "limit_exit_codes": 75}, "limit_exit_codes is 75 — use exit codes from 1 to 255: (75,)"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_errors(given: dict[str, Any], said: str) -> None:

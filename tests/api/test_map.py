@@ -21,8 +21,8 @@ import pytest
 
 import headway
 from headway import CallsFailed, Limits, RateLimited, Retry, UnitError
-from headway.api.map_options import MapOptions
-from headway.api.map_run import MapRun
+from headway.api.mapping.map_options import MapOptions
+from headway.api.mapping.map_run import MapRun
 from headway.testing import after, scripted, virtual_time
 
 QUICK = Retry(max_attempts=3, base="1ms")
@@ -274,6 +274,17 @@ def test_a_deadline_ends_what_is_left() -> None:
     assert sorted(result.code for result in results) == ["", "deadline", "deadline"]
 
 
+def test_items_that_wait_too_long_in_the_queue_end_and_the_others_go_on() -> None:
+    async def call(number: int) -> int:
+        await asyncio.sleep(30)
+        return number
+
+    with virtual_time():
+        results = list(headway.stream(call, iter(range(4)), max_wait="40s", limits=Limits(max_concurrency=1)))
+    codes = {result.index: result.code for result in results}
+    assert codes == {0: "", 1: "", 2: "deadline", 3: "deadline"}
+
+
 def test_a_lane_that_is_refused_for_good_ends_its_items_with_the_reason() -> None:
     class Unauthorized(Exception):
         status_code = 401
@@ -367,8 +378,8 @@ def test_a_limit_is_a_bucket_of_a_minute_and_with_burst_1s_an_even_pace() -> Non
         return [one.at - call.calls[0].at for one in call.calls]
 
     bucket, even = started(Limits(rpm=60)), started(Limits(rpm=60, burst="1s"))
-    # Not all of it at once: each call beyond a second's worth is a trial.
-    assert sum(at < 1 for at in bucket) < 60
+    # Not all of it at once: the ramp goes on when answers to its last step are there.
+    assert sum(at < 0.1 for at in bucket) < 60 <= sum(at < 2 for at in bucket)
     assert 110 < sum(at < 60 for at in bucket) <= 121
     assert 59 <= sum(60 <= at < 120 for at in bucket) <= 61
     assert max(sum(begin <= at < begin + 60 for at in even) for begin in even) <= 61
@@ -429,7 +440,7 @@ def test_invalid_tokens_are_an_error_and_nothing_hangs() -> None:
 def test_a_stream_is_read_once() -> None:
     stream = headway.stream(halve, [2])
     assert [done.value for done in stream] == [1.0]
-    with pytest.raises(headway.HeadwayError, match="read already"):
+    with pytest.raises(headway.HeadwayError, match="already been read"):
         list(stream)
 
 
@@ -462,10 +473,10 @@ def test_finished_items_are_released_without_the_garbage_collector(tmp_path: Pat
 @pytest.mark.parametrize(
     ("call", "items", "said"),
     [
-        (3, [1], "call is 3 — it is a function of one item"),
-        (halve, 3, "items is 3 — give a list"),
-        (halve, None, "items is None — give a list"),
-        ([1], halve, r"call is a list — the function and the items changed places: \(call, items\)"),
+        (3, [1], "call is 3 — pass a function of one item"),
+        (halve, 3, "items is 3 — pass a list"),
+        (halve, None, "items is None — pass a list"),
+        ([1], halve, r"call is a list — the function and the items are swapped: \(call, items\)"),
         (halve, test_an_asynchronous_iterable, "items is the function test_an_"),
     ],
 )
@@ -480,7 +491,7 @@ def test_a_function_that_was_called_and_a_generator_that_was_not() -> None:
         yield 1
 
     called: Any = double(1)
-    with pytest.raises(headway.HeadwayError, match="name the function and do not call it"):
+    with pytest.raises(headway.HeadwayError, match="pass the function itself, without calling it"):
         headway.map(called, [1])
     with pytest.raises(headway.HeadwayError, match="items is the function numbers — call it"):
         headway.map(halve, numbers)  # type: ignore[call-overload]
@@ -495,7 +506,7 @@ def test_limits_of_an_unused_lane_give_a_warning() -> None:
     with pytest.warns(UserWarning, match="no item") as caught:
         headway.map(len, [("x", 1), ("openai", 2)], lane=first, limits=limits)
     (told,) = caught
-    assert str(told.message) == "limits has 'local', and no item was in such a lane; 'x' had no limits"
+    assert str(told.message) == "limits names 'local', but no item is in that lane; 'x' had no limits"
     assert told.filename == __file__  # It points at the call.
 
 
@@ -519,7 +530,7 @@ def test_limits_for_more_lanes_than_today_and_lanes_without_limits_are_fine() ->
 def test_limits_by_lane_need_a_lane_argument() -> None:
     with pytest.raises(headway.HeadwayError, match=r"limits is by lane \('y'\), and lane is not given"):
         headway.map(halve, [1], limits={"y": Limits(rpm=1)})
-    with pytest.warns(UserWarning, match="no item was in such a lane; 'x' had no limits"):
+    with pytest.warns(UserWarning, match="no item is in that lane; 'x' had no limits"):
         headway.map(halve, [1], lane="x", limits={"y": Limits(rpm=1)})
 
 
@@ -595,21 +606,21 @@ def test_invalid_lanes_and_retries_are_an_error_and_nothing_hangs() -> None:
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        ({"db": 5, "key": str}, 'db is 5 — it is the path of a file: db="work.db"'),
-        ({"db": "", "key": str}, "db is '' — it is the path of a file: db=\"work.db\""),
-        ({"name": 7}, "name is 7 — it is a text: the name of the job in the file"),
-        ({"returns": "int"}, "returns is 'int' — it is a type: int, list[str], a dataclass"),
-        ({"limits": 5}, "limits is 5 — it is headway.Limits(rpm=…), or a mapping of lanes to such"),
-        ({"limits": {"a": 5}}, "limits has 5 for the lane 'a' — it is headway.Limits(rpm=…)"),
-        ({"limits": {1: Limits()}}, "limits has the lane 1 — a lane's name is a text"),
-        ({"concurrency": "4"}, "concurrency is '4' — it is a whole number; 0 is no cap"),
-        ({"concurrency": True}, "concurrency is True — it is a whole number; 0 is no cap"),
-        ({"max_cost": "1"}, "max_cost is '1' — it is a number of USD; 0 is no cap"),
-        ({"isolation": "process", "memory_limit": "1GB"}, "memory_limit is '1GB' — it is a number of bytes, 0 or more"),
-        ({"retry": False}, "retry is False — it is headway.Retry(max_attempts=…)"),
-        ({"progress": "yes"}, "progress is 'yes' — it is True, False or None"),
-        ({"lane": ""}, "lane is '' — it is a name that is not empty, or a function that gives one"),
-        ({"lane": 5}, "lane is 5 — it is a name that is not empty, or a function that gives one"),
+        ({"db": 5, "key": str}, 'db is 5 — use the path of a file: db="work.db"'),
+        ({"db": "", "key": str}, "db is '' — use the path of a file: db=\"work.db\""),
+        ({"name": 7}, "name is 7 — use a string: the name of the job in the file"),
+        ({"returns": "int"}, "returns is 'int' — use a type: int, list[str], a dataclass"),
+        ({"limits": 5}, "limits is 5 — use headway.Limits(rpm=…), or a mapping of lanes to such"),
+        ({"limits": {"a": 5}}, "limits has 5 for the lane 'a' — use headway.Limits(rpm=…)"),
+        ({"limits": {1: Limits()}}, "limits has the lane 1 — a lane's name is a string"),
+        ({"concurrency": "4"}, "concurrency is '4' — use a whole number; 0 means no cap"),
+        ({"concurrency": True}, "concurrency is True — use a whole number; 0 means no cap"),
+        ({"max_cost": "1"}, "max_cost is '1' — use a number of USD; 0 means no cap"),
+        ({"isolation": "process", "memory_limit": "1GB"}, "memory_limit is '1GB' — use a number of bytes, 0 or more"),
+        ({"retry": False}, "retry is False — use headway.Retry(max_attempts=…)"),
+        ({"progress": "yes"}, "progress is 'yes' — use True, False or None"),
+        ({"lane": ""}, "lane is '' — use a name that is not empty, or a function that returns one"),
+        ({"lane": 5}, "lane is 5 — use a name that is not empty, or a function that returns one"),
     ],
 )  # fmt: skip
 def test_each_argument_is_checked_before_anything_is_called(choices: dict[str, Any], said: str) -> None:
@@ -623,7 +634,7 @@ def test_each_argument_is_checked_before_anything_is_called(choices: dict[str, A
 def test_numbers_of_a_retry_say_that_they_are_numbers() -> None:
     for wrong in ("3", True, 0):
         with pytest.raises(
-            headway.HeadwayError, match=f"max_attempts is {wrong!r} — it is a whole number; 1 is"
+            headway.HeadwayError, match=f"max_attempts is {wrong!r} — use a whole number of 1 or more"
         ):
             Retry(max_attempts=wrong)  # type: ignore[arg-type]
 
@@ -657,23 +668,23 @@ def test_a_generator_function_is_refused_as_callable() -> None:
     def numbers(number: int) -> Iterator[int]:
         yield number
 
-    with pytest.raises(headway.HeadwayError, match="call is the function numbers — it yields"):
+    with pytest.raises(headway.HeadwayError, match="call is the function numbers — it is a generator"):
         headway.map(numbers, [1])
 
 
 @pytest.mark.parametrize(
     ("told", "wait_s", "reason"),
     [
-        ("30", 30.0, "a rate limit was met"),
+        ("30", 30.0, "a rate limit was reached"),
         ("slow down", None, "slow down"),
-        ("1m30s", 90.0, "a rate limit was met"),
-        ("Thu, 01 Jan 2026 00:00:00 GMT", 0.0, "a rate limit was met"),
-        (2, 2.0, "a rate limit was met"),
-        (-0.3, 0.0, "a rate limit was met"),
-        (None, None, "a rate limit was met"),
-        ("", None, "a rate limit was met"),
-        (float("nan"), None, "a rate limit was met (retry_after is nan, which is not a time)"),
-        ({}, None, "a rate limit was met (retry_after is {}, which is not a time)"),
+        ("1m30s", 90.0, "a rate limit was reached"),
+        ("Thu, 01 Jan 2026 00:00:00 GMT", 0.0, "a rate limit was reached"),
+        (2, 2.0, "a rate limit was reached"),
+        (-0.3, 0.0, "a rate limit was reached"),
+        (None, None, "a rate limit was reached"),
+        ("", None, "a rate limit was reached"),
+        (float("nan"), None, "a rate limit was reached (retry_after is nan, which is not a time)"),
+        ({}, None, "a rate limit was reached (retry_after is {}, which is not a time)"),
     ],
 )
 def test_a_rate_limit_with_a_headers_text_or_with_a_reason_first(told: Any, wait_s: Any, reason: str) -> None:

@@ -163,7 +163,7 @@ def test_a_dictionary_can_be_read_as_a_model(tmp_path: Path) -> None:
 def test_a_value_that_does_not_fit_the_model_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CallsFailed) as caught:
         headway.map(Counted({"score": "x"}), [1], db=tmp_path / "h.db", key=str, name="n", returns=Grade)
-    assert "its value (dict) is no <class" in str(caught.value.exceptions[0])
+    assert "the returned value (dict) does not fit <class" in str(caught.value.exceptions[0])
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_value_that_does_not_fit_the_model_is_an_error(tmp_path: Path) -> None
 def test_a_type_that_json_cannot_be_read_as_is_refused_before_any_call(returns: Any) -> None:
     call = Counted(1)
     with pytest.raises(
-        headway.HeadwayError, match=r"^returns is .* JSON has no |^returns is .* — it is a type"
+        headway.HeadwayError, match=r"^returns is .* JSON has no |^returns is .* — use a type"
     ):
         headway.map(call, [1], returns=returns)
     assert call.calls == 0

@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_names_of_headway() -> None:
     assert sorted(headway.__all__) == [
+        "AgentError",
+        "AgentWorker",
         "CallsFailed",
         "HeadwayError",
         "Lane",
@@ -32,7 +34,10 @@ def test_the_names_of_headway() -> None:
         "WorkerPool",
         "WorkerResult",
         "__version__",
+        "aask",
         "amap",
+        "ask",
+        "frame",
         "httpx_client",
         "httpx_transport",
         "map",
@@ -92,7 +97,7 @@ import headway.errors
 try:
     headway.map
 except KeyboardInterrupt:
-    print("headway.api.value_codec" in sys.modules, "headway.api.map_stream" in sys.modules)
+    print("headway.api.value_codec" in sys.modules, "headway.api.mapping.map_stream" in sys.modules)
 print(len(headway.map([].append, [1, 2])), signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
 """
 
@@ -109,7 +114,7 @@ def test_the_wheel_has_py_typed(tmp_path: Path) -> None:
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"headway/py.typed", "headway/api/map_stream.py", "headway/testing/__init__.py"} <= names
+    assert {"headway/py.typed", "headway/api/mapping/map_stream.py", "headway/testing/__init__.py"} <= names
 
 
 def test_pages_name_only_exceptions_that_can_be_imported() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import headway
 import headway.testing
-from headway.api.map_options import MapArguments
+from headway.api.mapping.map_options import MapArguments
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
@@ -63,3 +63,28 @@ def test_the_readme_has_the_way_in() -> None:
     assert names["answers"] == ["A", "B"]
     for page in ("how-to/python.md", "reference/python.md"):
         assert f"docs/{page}" in readme
+
+
+def test_the_readme_asks_without_an_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas as pd
+
+    @dataclasses.dataclass
+    class Review:
+        positive: bool
+
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    (block,) = (block for block in BLOCK.findall(readme) if "headway.ask" in block)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-readme-0123")
+    with headway.testing.fake_provider() as fake:
+        toml = f'[providers.alpha]\nkind = "openai"\nbase_url = "{fake.openai_url}"\nmodel = "gpt-x"\n'
+        (tmp_path / "headway.toml").write_text(toml, encoding="utf-8")
+        names: dict[str, Any] = {
+            "headway": headway,
+            "Review": Review,
+            "df": pd.DataFrame({"text": ["a", "b"]}),
+        }
+        exec(compile(block, "README.md", "exec"), names)
+    assert isinstance(names["review"], Review)
+    assert list(names["table"]["text"]) == ["a", "b"]
+    assert "positive" in names["table"].columns

@@ -381,7 +381,7 @@ def test_a_unit_that_is_under_way_is_refused(tmp_path: Path) -> None:
 
     with headway.WorkerPool(Slow(), store=tmp_path / "h.db") as pool:
         assert pool.submit_work_unit("same", "once")
-        with pytest.raises(headway.HeadwayError, match="the unit 'same' is under way already"):
+        with pytest.raises(headway.HeadwayError, match="the unit 'same' is already running"):
             pool.submit_work_unit("same", "twice")
         go_on.set()
         assert pool.wait_for_completion(10)
@@ -418,7 +418,7 @@ def test_a_class_instead_of_a_worker_is_refused() -> None:
 
 @pytest.mark.parametrize("retry", [5, False, "3", {"max_attempts": 2}])
 def test_an_invalid_retry_is_refused_when_the_pool_is_made(retry: Any) -> None:
-    with pytest.raises(headway.HeadwayError, match=r"^retry is .* — it is headway\.Retry\(max_attempts=…\)$"):
+    with pytest.raises(headway.HeadwayError, match=r"^retry is .* — use headway\.Retry\(max_attempts=…\)$"):
         WorkerPool(Doing(str), retry=retry)
 
 
@@ -481,7 +481,7 @@ def test_units_that_changed_under_their_id_give_one_warning(tmp_path: Path) -> N
 
     run(a=("x", {"n": 1, "m": 2}), b=("y", None), c=("z", object()))
     assert run(a=("x", {"m": 2, "n": 1}), b=("y", None), c=("z", object())) == ["X", "Y", "Z"]
-    told = r"^2 units were changed under the same id since being answered, and have their old answer \(the first: 'a'\)"
+    told = r"^2 units were changed under the same id after the first call, and have their old answer \(the first: 'a'\)"
     with pytest.warns(UserWarning, match=told) as warned:
         assert run(a=("x", {"n": 3}), b=("new", None), c=("z", None)) == ["X", "Y", "Z"]
     assert len(warned) == 1
@@ -494,9 +494,9 @@ def test_units_that_changed_under_their_id_give_one_warning(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("unit", "said"),
     [
-        (WorkUnit(5), "the id of the unit is 5 — it is a text that is not empty"),  # type: ignore[arg-type]
-        (WorkUnit(""), "the id of the unit is '' — it is a text that is not empty"),
-        ("", "the id of the unit is '' — it is a text that is not empty"),
+        (WorkUnit(5), "the id of the unit is 5 — use a string that is not empty"),  # type: ignore[arg-type]
+        (WorkUnit(""), "the id of the unit is '' — use a string that is not empty"),
+        ("", "the id of the unit is '' — use a string that is not empty"),
         (
             {"name": "a"},
             "unit is a dict and has no id — give it one: WorkUnit('…'), {'id': …} or an object with .id",
@@ -516,9 +516,7 @@ def test_a_unit_without_a_valid_id_is_refused_at_the_call(unit: Any, said: str) 
 def test_an_invalid_timeout_of_a_wait_is_refused_at_the_call(timeout: Any) -> None:
     with WorkerPool(Doing(str)) as pool:
         for wait in (pool.wait_for_completion, pool.wait_for_available_slot):
-            with pytest.raises(
-                headway.HeadwayError, match=r"^timeout is .* — it is seconds, 0 or more; None"
-            ):
+            with pytest.raises(headway.HeadwayError, match=r"^timeout is .* — use seconds, 0 or more; None"):
                 wait(timeout)
             assert wait(float("inf"))
 
@@ -528,16 +526,16 @@ def test_an_invalid_timeout_of_a_wait_is_refused_at_the_call(timeout: Any) -> No
     [
         (
             {"on_unit_complete": 5},
-            "on_unit_complete is 5 — it is a function of two: on_unit_complete(unit, result)",
+            "on_unit_complete is 5 — use a function of two arguments: on_unit_complete(unit, result)",
         ),
         (
             {"on_unit_failed": "f"},
-            "on_unit_failed is 'f' — it is a function of two: on_unit_failed(unit, result)",
+            "on_unit_failed is 'f' — use a function of two arguments: on_unit_failed(unit, result)",
         ),
-        ({"store": 5}, 'store is 5 — it is the path of a file: store="work.db"'),
-        ({"job_id": 5}, "job_id is 5 — it is a text: the name of the job in the store"),
-        ({"max_workers": "4"}, "max_workers is '4' — it is a whole number, 1 or more"),
-        ({"max_workers": True}, "max_workers is True — it is a whole number, 1 or more"),
+        ({"store": 5}, 'store is 5 — use the path of a file: store="work.db"'),
+        ({"job_id": 5}, "job_id is 5 — use a string: the name of the job in the store"),
+        ({"max_workers": "4"}, "max_workers is '4' — use a whole number, 1 or more"),
+        ({"max_workers": True}, "max_workers is True — use a whole number, 1 or more"),
     ],
 )
 def test_arguments_of_a_pool_are_checked_when_it_is_made(given: dict[str, Any], said: str) -> None:
@@ -551,7 +549,7 @@ def test_an_id_that_is_under_way_is_refused_without_a_store() -> None:
     with WorkerPool(worker) as pool:
         assert pool.submit_work_unit("same", "x")
         with pytest.raises(
-            headway.HeadwayError, match="the unit 'same' is under way already — an id names one unit"
+            headway.HeadwayError, match="the unit 'same' is already running — ids must be unique"
         ):
             pool.submit_work_unit("same", "x")
         worker.open.set()
@@ -630,7 +628,7 @@ def test_a_job_with_a_failed_unit_is_failed(tmp_path: Path) -> None:
     assert rows(db, COUNTS) == [("failed", 2, 1, 1, 0, 0, 0, 4)]
     with WorkerPool(Doing(act), "job", db) as pool:
         pool.submit_work_unit("a", "good")
-    assert rows(db, COUNTS) == [("stopped", 2, 1, 0, 0, 0, 0, 4)], "nobody submitted b again"
+    assert rows(db, COUNTS) == [("stopped", 2, 1, 0, 0, 0, 0, 4)], "b was not submitted again"
 
 
 def test_units_of_a_stopped_lane_stay_pending_and_the_job_is_not_complete(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.unit.drive import Run, units
 
 import headway
 from headway.api import wait_messages as waits_of
-from headway.api.progress_bar import lanes_held
+from headway.api.progress_bar import lanes_held, lanes_waiting
 from headway.core.reasons import Wait, WaitCode
 from headway.display.bar import Frame, NotebookBar, figures, wait_lines
 from headway.testing import VirtualLoop
@@ -245,7 +245,7 @@ def test_a_slow_pace_is_reported_once_and_every_hold_separately(
             return SimpleNamespace(at=now, lanes=lanes)
 
     async def watched() -> None:
-        waits = waits_of.WaitMessages(Looked())  # type: ignore[arg-type]  # all that is looked at
+        waits = waits_of.WaitMessages(Looked())
         await asyncio.sleep(178)
         waits.close()
 
@@ -312,3 +312,16 @@ def test_a_notebook_has_one_output_that_is_replaced() -> None:
     assert shown[0][1]["text/plain"] == figures(FRAME)
     assert "<progress max='500' value='500'>" in shown[1][1]["text/html"]
     assert "&lt;b&gt;" in shown[1][1]["text/html"]
+
+
+def test_a_lane_that_is_busy_does_not_wait() -> None:
+    def lane(wait: Wait) -> SimpleNamespace:
+        return SimpleNamespace(key="calls", wait=wait, remaining=5, in_flight=10)
+
+    waits = [
+        Wait(WaitCode.CONCURRENCY, limit=10),
+        Wait(WaitCode.GLOBAL_CAP, limit=10),
+        Wait(WaitCode.RETRY_AFTER, 3.0),
+    ]
+    view: Any = SimpleNamespace(at=1.0, lanes=[lane(wait) for wait in waits])
+    assert lanes_waiting(view) == (("calls", "retry-after", 2.0),)

@@ -218,7 +218,7 @@ def test_a_concurrency_of_zero_is_refused() -> None:
 
 def test_arguments_in_the_wrong_order_are_named() -> None:
     wrong: Any = headway.run_pool
-    with pytest.raises(headway.HeadwayError, match=r"changed places: \(items, concurrency, handler"):
+    with pytest.raises(headway.HeadwayError, match=r"are swapped: \(items, concurrency, handler"):
         wrong(print, 4, [1])
     with pytest.raises(headway.HeadwayError, match="concurrency is 'four'"):
         wrong([1], "four", print)
@@ -227,8 +227,8 @@ def test_arguments_in_the_wrong_order_are_named() -> None:
 def test_an_is_interrupted_that_is_no_function_is_refused() -> None:
     wrong: Any = True
     with pytest.raises(
-        headway.HeadwayError, match="is_interrupted is True — it is a function that says whether to stop"
+        headway.HeadwayError, match="is_interrupted is True — use a function that returns whether to stop"
     ):
         headway.run_pool([1], 4, str, wrong)
-    with pytest.raises(headway.HeadwayError, match="concurrency is True — it is a whole number"):
+    with pytest.raises(headway.HeadwayError, match="concurrency is True — use a whole number"):
         headway.run_pool([1], wrong, str)

@@ -139,7 +139,7 @@ def test_env_says_what_a_worker_process_gets(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("env", ["PATH", ["A=b"], [1], {"A": "b"}, 3, [SECRET + "-"]])
 def test_a_bad_env_is_refused(env: Any) -> None:
-    with pytest.raises(headway.HeadwayError, match="env is no list of names") as error:
+    with pytest.raises(headway.HeadwayError, match="env is not a list of names") as error:
         headway.map(environment, ["x"], isolation="process", env=env)
     assert SECRET not in str(error.value)
 

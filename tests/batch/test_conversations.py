@@ -12,6 +12,7 @@ import pytest
 
 from headway.batch.conversations import filled, request_of
 from headway.batch.input_source import open_batch
+from headway.batch.request_options import RequestOptions
 from headway.config import Config, ProviderConfig, WorkersConfig
 from headway.errors import InputError
 from headway.jobs.base import IngestOptions
@@ -31,13 +32,23 @@ ALL = config(ALPHA, BETA, GAMMA, DELTA, WORK, run="alpha")
 class Input:
     """Rows that were taken in, in a store of their own."""
 
-    def __init__(self, folder: Path, rows: list[dict[str, Any]], settings: Config = ALL) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        rows: list[dict[str, Any]],
+        settings: Config = ALL,
+        *,
+        skip_bad: bool = False,
+        request_options: RequestOptions | None = None,
+    ) -> None:
         path = folder / "in.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         self.store = Store(SqliteMemory())
         self.job = self.store.add_job(NewJob("j", "batch", "in", "d", "out", 1.0))
-        with open_batch(str(path)) as source:
-            source.ingest(self.store, settings, self.job, options=IngestOptions(), check=lambda *route: None)
+        self.warnings: list[str] = []
+        options = IngestOptions(skip_bad=skip_bad, warn=self.warnings.append)
+        with open_batch(str(path), request_options=request_options) as source:
+            source.ingest(self.store, settings, self.job, options=options, check=lambda *route: None)
         self.store.begin(self.job, {}, "out", 2.0)
 
     def edges(self, index: int) -> list[tuple[str, int]]:
@@ -146,21 +157,26 @@ def test_what_a_request_will_have_of_others_is_counted_in_its_length(taken: part
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (turn(""), '"conversation" must be a text'),
-        ({"prompt": "x", "conversation": 5}, '"conversation" must be a text'),
+        (turn(""), '"conversation" must be a string'),
+        ({"prompt": "x", "conversation": 5}, '"conversation" must be a string'),
         ({"prompt": "x", "store_as": 5}, '"store_as" must be a name'),
         ({"prompt": "x", "store_as": "a b"}, '"store_as" must be a name'),
         ({"prompt": "x", "store_as": "1a"}, '"store_as" must be a name'),
         ({"prompt": "x", "store_as": "re\u0301sume\u0301"}, '"store_as" must be a name'),
-        ({"input": "x", "model": "e", "conversation": "c"}, '"conversation" is for answers with a text, and /v1/embeddings'),
-        ({"input": "x", "model": "e", "store_as": "c"}, '"store_as" is for answers with a text, and /v1/embeddings'),
+        ({"input": "x", "model": "e", "conversation": "c"}, '"conversation" is for text answers, and /v1/embeddings'),
+        ({"input": "x", "model": "e", "store_as": "c"}, '"store_as" is for text answers, and /v1/embeddings'),
         (
             {"url": "/model/claude/invoke", "body": {"model": "delta/claude"}, "conversation": "c"},
             '"conversation" goes with /model/{model}/converse',
         ),
         ({"payload": 5, "model": "work/grade", "conversation": "c"}, "must be an object"),
         ({"earlier_turns": 5, "model": "work/grade", "conversation": "c"}, '"earlier_turns" is reserved for the earlier turns'),
-        ({"model": "work/grade", "store_as": "a b"}, '"store_as" must be a name'),
+        ({"payload": {}, "model": "work/grade", "store_as": "a b"}, '"store_as" must be a name'),
+        ({"payload": {}, "model": "work/grade", "conversation": 5}, '"conversation" must be a string'),
+        (
+            {"messages": [{"role": "system", "content": "be brief"}], "conversation": "c"},
+            "needs a message beside its system prompt",
+        ),
     ],
 )  # fmt: skip
 def test_bad_use_is_an_error_with_the_line(taken: partial[Input], row: dict[str, Any], message: str) -> None:
@@ -191,6 +207,82 @@ def test_an_image_cannot_go_on_at_another_api(taken: partial[Input]) -> None:
     assert taken([first, turn()]).edges(1) == [("conversation", 0)]
     [line] = refusals(taken, first, turn(), turn(model="beta/claude-x"))
     assert line.startswith("in.jsonl:3: the conversation 'c' continues at another API, but an earlier turn")
+
+
+# -- names that are not replaced -----------------------------------------------------------------------------------
+
+
+def test_a_name_that_a_later_row_stores_is_literal_text_with_a_warning(taken: partial[Input]) -> None:
+    made = taken(
+        [
+            {"id": "a", "prompt": "use {{x}} and {{unknown}}"},
+            {"id": "b", "prompt": "use {{x}}"},
+            {"id": "c", "prompt": "x", "store_as": "x"},
+            {"id": "d", "prompt": "use {{x}}"},
+            {"id": "e", "prompt": "x", "store_as": "x"},
+        ]
+    )
+    assert [made.edges(index) for index in range(4)] == [[], [], [], [("register:x", 2)]]
+    assert made.warnings == [
+        "warning: sent as literal text, because the row that stores the name comes later: "
+        "{{x}} in row 'a' (row 'c' stores it)"
+    ]
+
+
+def test_a_row_that_reads_and_stores_one_name_is_no_mistake(taken: partial[Input]) -> None:
+    made = taken([{"prompt": "go on from {{x}}", "store_as": "x"}] * 3)
+    assert made.warnings == []
+    assert made.edges(2) == [("register:x", 1)]
+
+
+def test_many_names_make_one_warning(taken: partial[Input]) -> None:
+    readers = [{"id": f"r{n}", "prompt": f"{{{{n{n}}}}}"} for n in range(5)]
+    made = taken([*readers, *({"id": f"w{n}", "prompt": "x", "store_as": f"n{n}"} for n in range(5))])
+    [warning] = made.warnings
+    assert warning.endswith("{{n2}} in row 'r2' (row 'w2' stores it), and 2 more")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"prompt": 5, "store_as": "x"},
+        {"prompt": "p", "max_tokens": -1, "store_as": "x"},
+        {"earlier_turns": 5, "model": "work/grade", "conversation": "c", "store_as": "x"},
+    ],
+)
+def test_a_name_whose_row_was_left_out_is_not_replaced_and_gives_a_warning(
+    taken: partial[Input], bad: dict[str, Any]
+) -> None:
+    made = taken(
+        [
+            {"prompt": "x", "store_as": "y"},
+            bad,
+            {"id": "r", "prompt": "use {{x}}"},
+            {"prompt": "x", "store_as": "x"},
+            {"prompt": "use {{x}}"},
+        ],
+        skip_bad=True,
+    )
+    assert [made.edges(index) for index in range(4)] == [[], [], [], [("register:x", 2)]]
+    assert made.warnings == [
+        "warning: sent as literal text or with an earlier value, because the row that stores the name was left out: "
+        "{{x}} in row 'r' (line 2 stores it)"
+    ]
+
+
+def test_an_earlier_value_in_place_of_one_that_was_left_out_gives_a_warning_too(
+    taken: partial[Input],
+) -> None:
+    made = taken(
+        [
+            {"prompt": "x", "store_as": "x"},
+            {"prompt": 5, "store_as": "x"},
+            {"id": "r", "prompt": "use {{x}}"},
+        ],
+        skip_bad=True,
+    )
+    assert made.edges(1) == [("register:x", 0)]
+    assert len(made.warnings) == 1
 
 
 # -- what is sent --------------------------------------------------------------------------------------------------
@@ -262,6 +354,20 @@ def test_names_are_replaced_by_the_text_of_the_answer(taken: partial[Input]) -> 
     ]
 
 
+def test_the_system_prompt_of_the_command_line_is_literal_except_for_stored_names(
+    taken: partial[Input],
+) -> None:
+    made = taken(
+        [{"prompt": "{{text}}", "store_as": "a"}, {"prompt": "x"}],
+        request_options=RequestOptions(system="know {{a}}, {{text}} and {b}"),
+    )
+    assert made.edges(0) == []
+    assert made.edges(1) == [("register:a", 0)]
+    assert b"know {{a}}, {{text}} and {b}" in made.store.request(made.job, 0)[1]
+    made.answer(0, chat("A"))
+    assert made.sent(1)["messages"][0]["content"] == "know A, {{text}} and {b}"
+
+
 def test_what_is_put_in_is_not_looked_at_again() -> None:
     assert filled("{{a}} {{b}}", {"a": "{{b}}", "b": "{{a}}"}) == "{{b}} {{a}}"
 
@@ -331,11 +437,59 @@ def test_a_payload_may_have_both_keys_beside_it(taken: partial[Input]) -> None:
     }
 
 
-def test_a_functions_own_conversation_of_any_other_form_is_its_own(taken: partial[Input]) -> None:
-    row = work(conversation=[{"role": "user"}])
+def test_a_functions_own_data_may_have_any_form_under_both_keys(taken: partial[Input]) -> None:
+    row = work(conversation=[{"role": "user"}], store_as="not a name", text="{{not}} {{a}}")
     made = taken([row, row])
     assert made.edges(1) == []
     assert msgspec.json.decode(made.store.request(made.job, 1)[1]) == {
         "conversation": [{"role": "user"}],
+        "store_as": "not a name",
+        "text": "{{not}} {{a}}",
         "model": "grade",
     }
+
+
+def test_the_system_prompt_outlives_a_functions_turn(taken: partial[Input]) -> None:
+    made = taken(
+        [
+            turn(prompt="one", system="brief"),
+            work(prompt="two", conversation="c"),
+            work(prompt="three", conversation="c"),
+            turn(prompt="four", model="beta/claude-x"),
+            turn(prompt="five", model="beta/claude-x", system="long"),
+        ]
+    )
+    made.answer(0, chat("1"))
+    made.answer(1, "2")
+    assert made.sent(1)["earlier_turns"] == [
+        {"role": "system", "content": "brief"},
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "1"},
+    ]
+    assert [one["content"] for one in made.sent(2)["earlier_turns"]] == ["brief", "one", "1", "two", "2"]
+    made.answer(2, "3")
+    fourth = made.sent(3)
+    assert fourth["system"] == "brief"
+    texts = ["one", "1", "two", "2", "three", "3", "four"]
+    assert [message["content"] for message in fourth["messages"]] == texts
+    made.answer(3, {"content": [{"type": "text", "text": "4"}]})
+    assert made.sent(4)["system"] == "long"
+
+
+@pytest.mark.parametrize(
+    "value", [chat("inside"), {"content": [{"type": "text", "text": "inside"}]}, {"text": "x"}]
+)
+def test_a_functions_result_is_its_value_even_if_it_looks_like_a_models_answer(
+    taken: partial[Input], value: dict[str, Any]
+) -> None:
+    made = taken(
+        [
+            work(prompt="one", conversation="c", store_as="a"),
+            turn(prompt="two"),
+            {"prompt": "{{a}}"},
+        ]
+    )
+    made.answer(0, value)
+    written = json.dumps(value, separators=(",", ":"))
+    assert [message["content"] for message in made.sent(1)["messages"]] == ["one", written, "two"]
+    assert made.sent(2)["messages"][0]["content"] == written

@@ -23,6 +23,7 @@ from headway.batch.tables.arrow_types import packed, plain_values, restored, unp
 from headway.batch.tables.cell_text import text_of
 from headway.config.routing import Router
 from headway.errors import HeadwayError
+from headway.install_hint import install_command
 
 ROUTER = Router(config(ALPHA))
 
@@ -170,7 +171,7 @@ def test_id_model_and_priority_columns_are_used(tmp_path: Path) -> None:
 def test_a_bad_row_has_its_record_number(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", text=["a", None, "c"])
     assert rows(path, RequestOptions(prompt="{{text}}"))[1] == BadRow(
-        2, '"prompt" must be a text, and not empty'
+        2, '"prompt" must be a string that is not empty'
     )
 
 
@@ -225,7 +226,7 @@ def test_without_pyarrow_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch
     path = write(tmp_path / "t.parquet", text=["a"])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     said = refused(path, RequestOptions(prompt="{{text}}"))
-    assert said == "'t.parquet' needs pyarrow: pip install 'headway[parquet]'"
+    assert said == f"'t.parquet' needs pyarrow — {install_command('parquet')}"
 
 
 def test_compressed_parquet_is_an_error(tmp_path: Path) -> None:

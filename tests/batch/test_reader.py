@@ -104,10 +104,10 @@ def test_compressed_data_that_ends_too_early_says_how_much_could_be_read(tmp_pat
         rows.extend(reader)
     said = str(caught.value)
     assert said.startswith(f"{tmp_path}/r.jsonl.gz: the compressed data ends too early after ")
-    assert said.endswith(" lines that could be read — make or copy the file again")
+    assert said.endswith(" lines that could be read — create or copy the file again")
     assert reader.lines > 15_000
     assert f"{reader.lines:,} lines" in said
-    with pytest.raises(ConfigError, match="the compressed data ends too early — make or copy"):
+    with pytest.raises(ConfigError, match="the compressed data ends too early — create or copy"):
         digest_of(tmp_path / "r.jsonl.gz")
 
 
@@ -117,12 +117,14 @@ def test_damaged_compressed_data_is_an_error(tmp_path: Path, place: int) -> None
     packed[place] ^= 0xFF
     with pytest.raises(ConfigError, match="the compressed data is damaged after"):
         list(from_file(tmp_path, bytes(packed)))
-    with pytest.raises(ConfigError, match="the compressed data is damaged — make"):
+    with pytest.raises(ConfigError, match="the compressed data is damaged — create"):
         digest_of(tmp_path / "r.jsonl")
 
 
 def test_a_gz_file_that_is_not_compressed_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"r\.jsonl\.gz: not compressed by gzip — take \.gz off its name"):
+    with pytest.raises(
+        ConfigError, match=r"r\.jsonl\.gz: not compressed by gzip — remove \.gz from its name"
+    ):
         list(from_file(tmp_path, b"{}", "r.jsonl.gz"))
 
 

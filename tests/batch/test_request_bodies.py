@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headway.batch import BadRow, Row, parse
+from headway.batch.rows import BadRow, Row, parse
 from headway.config import Config, ProviderConfig
 from headway.config.routing import Router
 
@@ -177,12 +177,12 @@ def test_the_model_may_be_only_in_the_url() -> None:
         ({"prompt": "x", "model": "g/m", "max_tokens": 0}, '"max_tokens" must be a whole number above 0'),
         ({"prompt": "x", "model": "b/m", "max_tokens": "9"}, '"max_tokens" must be a whole number above 0'),
         ({"prompt": "x", "model": "g/m", "generationConfig": 1}, '"generationConfig" must be an object'),
-        ({"prompt": "x", "model": "g/m", "system": ["a"]}, '"system" must be a text'),
+        ({"prompt": "x", "model": "g/m", "system": ["a"]}, '"system" must be a string'),
         ({"input": "x", "model": "g/m"}, '"input" is for embeddings'),
         ({"messages": [{"role": "tool", "content": "x"}], "model": "g/m"}, '"messages[0]": "tool" cannot be converted for Gemini'),
         ({"messages": [{"role": "assistant", "tool_calls": []}], "model": "b/m"}, "a message with tool calls cannot be converted for Bedrock"),
         ({"messages": [{"role": "system", "content": "x"}], "model": "b/m"}, "one that is not a system prompt"),
-        ({"messages": [{"role": "user", "content": []}], "model": "g/m"}, '"messages[0].content" must be a text'),
+        ({"messages": [{"role": "user", "content": []}], "model": "g/m"}, '"messages[0].content" must be a string'),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x"}}]}], "model": "g/m"}, "data: address"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/tiff;base64,aGk="}}]}], "model": "b/m"}, "data: address"),
         ({"prompt": "x", "model": "g/m", "response_format": {"type": "xml"}}, '"response_format" must be'),

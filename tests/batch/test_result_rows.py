@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.batch import ResultRow, owner_of, result_line
-from headway.batch.result_rows import instant
+from headway.batch.result_rows import ResultRow, instant, owner_of, result_line
 from headway.core.model import Usage
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "batch.md"
@@ -28,7 +27,7 @@ SUCCEEDED = ResultRow(
     attempts=1,
     status_code=200,
     request_id="req_1",
-    body=b'{"choices":[]}',
+    body=b'{"choices":[{"message":{"content":"bonjour"}}]}',
     usage=Usage(input_tokens=12.0, output_tokens=3.0),
     cost_usd=0.00012,
     started_utc=STARTED,
@@ -70,6 +69,7 @@ def test_keys_are_in_the_documented_order() -> None:
         "cost_usd",
         "started_utc",
         "finished_utc",
+        "text",
         "metadata",
     ]
 
@@ -90,6 +90,7 @@ def test_unknown_values_are_null() -> None:
             "cost_usd": None,
             "started_utc": None,
             "finished_utc": None,
+            "text": None,
         },
     }
 

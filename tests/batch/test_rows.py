@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.batch.configs import ALPHA, BETA, BOTH, config
 
-from headway.batch import BadRow, Reader, Row, parse, read, rows_of
 from headway.batch import reader as reading
 from headway.batch.field_checks import MOST_TOKENS
 from headway.batch.prompt_families import NO_TRAITS
+from headway.batch.reader import Reader
+from headway.batch.rows import BadRow, Row, parse, read, rows_of
 from headway.config import Config
 from headway.config.routing import Router
 
@@ -228,15 +229,15 @@ def test_a_method_left_out_is_post() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b"[1]", "must be a JSON object, one a line (of an array: jq -c '.[]')"),
-        (b'"text"', "must be a JSON object, one a line (of an array: jq -c '.[]')"),
+        (b"[1]", "must be a JSON object, one per line (for an array: jq -c '.[]')"),
+        (b'"text"', "must be a JSON object, one per line (for an array: jq -c '.[]')"),
         (b"{nope}", "not JSON: object keys must be strings (byte 1)"),
         (b'{"prompt": "Hi"', "not JSON: it ends too early"),
         (b'{"prompt": "Hi"} x', "not JSON: trailing characters (byte 18)"),
         (b'{"prompt": NaN}', "not JSON: invalid character (byte 11)"),
         (b'{"prompt": 1e999}', "not JSON: number out of range"),
-        (b'{"prompt": "\xff"}', "not valid UTF-8"),
-        (b'{"\xff": 1}', "not valid UTF-8"),
+        (b'{"prompt": "\xff"}', "not valid UTF-8: save the file as UTF-8"),
+        (b'{"\xff": 1}', "not valid UTF-8: save the file as UTF-8"),
         (b'{"prompt": "\\uD83D"}', "not JSON: half of a surrogate pair"),
         (
             b'{"prompt": "\\ud83d, cut"}',
@@ -254,12 +255,12 @@ def test_a_line_that_is_not_a_row_is_bad(line: bytes, said: str) -> None:
     ("row", "said"),
     [
         ({}, 'expected one of "prompt", "messages" and "input"'),
-        ({"id": 1, "promt": "Hi"}, 'expected one of "prompt", "messages" and "input"'),
+        ({"id": 1, "text": "Hi"}, 'expected one of "prompt", "messages" and "input"'),
         ({"prompt": "Hi", "messages": HI}, 'expected one of "prompt", "messages" and "input", not several'),
         ({"prompt": "Hi", "input": "Hi"}, 'expected one of "prompt", "messages" and "input", not several'),
-        ({"prompt": ""}, '"prompt" must be a text, and not empty'),
-        ({"prompt": 5}, '"prompt" must be a text, and not empty'),
-        ({"prompt": ["Hi"]}, '"prompt" must be a text, and not empty'),
+        ({"prompt": ""}, '"prompt" must be a string that is not empty'),
+        ({"prompt": 5}, '"prompt" must be a string that is not empty'),
+        ({"prompt": ["Hi"]}, '"prompt" must be a string that is not empty'),
         ({"messages": []}, '"messages" must be a list of at least one message'),
         ({"messages": "Hi"}, '"messages" must be a list of at least one message'),
         ({"messages": {"role": "user"}}, '"messages" must be a list of at least one message'),
@@ -275,11 +276,14 @@ def test_a_line_that_is_not_a_row_is_bad(line: bytes, said: str) -> None:
         ({"prompt": "Hi", "model": 5}, '"model" must be a string'),
         ({"prompt": "Hi", "model": ""}, '"model" must be a string'),
         ({"prompt": "Hi", "model": ["gpt-x"]}, '"model" must be a string'),
-        ({"prompt": "Hi", "model": "alpha/"}, "\"model\" 'alpha/' names a provider and no model of it"),
-        ({"prompt": "Hi", "system": ["x"]}, '"system" must be a text'),
+        (
+            {"prompt": "Hi", "model": "alpha/"},
+            "\"model\" 'alpha/' names a provider and no model of it — write PROVIDER/MODEL, such as alpha/gpt-d",
+        ),
+        ({"prompt": "Hi", "system": ["x"]}, '"system" must be a string'),
         (
             {"prompt": "Hi", "system": 5, "model": "beta/c"},
-            '"system" must be a text, or a list of text blocks',
+            '"system" must be a string, or a list of text blocks',
         ),
         ({"prompt": "Hi", "max_tokens": 0}, '"max_tokens" must be a whole number above 0'),
         ({"prompt": "Hi", "max_tokens": -5}, '"max_tokens" must be a whole number above 0'),
@@ -303,10 +307,10 @@ def test_a_line_that_is_not_a_row_is_bad(line: bytes, said: str) -> None:
         ({"prompt": "Hi", "priority": 2**31}, '"priority" must be a whole number'),
         ({"prompt": "Hi", "serial": 1}, '"serial" must be true or false'),
         ({"input": "Hi"}, '"input" is for embeddings, and needs a "model" in its row'),
-        ({"input": "", "model": "e"}, '"input" must be a text or a list, and not empty'),
-        ({"input": [], "model": "e"}, '"input" must be a text or a list, and not empty'),
-        ({"input": {"a": 1}, "model": "e"}, '"input" must be a text or a list, and not empty'),
-        ({"input": "Hi", "model": "e", "system": "x"}, '"system" does not go with "input"'),
+        ({"input": "", "model": "e"}, '"input" must be a string or a list, and not empty'),
+        ({"input": [], "model": "e"}, '"input" must be a string or a list, and not empty'),
+        ({"input": {"a": 1}, "model": "e"}, '"input" must be a string or a list, and not empty'),
+        ({"input": "Hi", "model": "e", "system": "x"}, '"system" cannot be combined with "input"'),
         (
             {"input": "Hi", "model": "beta/c"},
             '"input" is for embeddings, and provider \'beta\' has none: use "prompt" or "messages"',
@@ -353,7 +357,7 @@ def test_a_bad_short_row_says_which_field_and_what_it_must_be(row: dict[str, Any
         (batch({"messages": HI, "n": -1}), '"body.n" must be a whole number above 0'),
         (
             batch({"messages": HI}, url="/v1/responses"),
-            '"body.input" must be a text or a list, and not empty',
+            '"body.input" must be a string or a list, and not empty',
         ),
         (
             batch({"input": "x", "max_output_tokens": 0}, url="/v1/responses"),
@@ -361,7 +365,7 @@ def test_a_bad_short_row_says_which_field_and_what_it_must_be(row: dict[str, Any
         ),
         (
             batch({"model": "beta/c", "messages": HI}, url="/v1/messages"),
-            '"body.max_tokens" is missing: /v1/messages demands it',
+            '"body.max_tokens" is missing: /v1/messages requires it',
         ),
         (batch(custom_id=True), '"custom_id" must be a string or a number'),
         (batch(id="a"), 'expected one of "id" and "custom_id", not both'),
@@ -413,7 +417,7 @@ def test_the_examples_of_the_page_are_good_rows() -> None:
     blocks = [block.split("```")[0] for block in text.split("```json\n")[1:]]
     rows = list(read("-", BOTH, io.BytesIO("".join(blocks).encode())))
     assert [row for row in rows if isinstance(row, BadRow)] == []
-    assert len(rows) == 7
+    assert len(rows) == 8
 
 
 # Anything at all

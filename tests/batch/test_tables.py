@@ -18,11 +18,11 @@ from headway.batch import reader as reading
 from headway.batch.answer_text import answer_of
 from headway.batch.file_types import delimiter_of
 from headway.batch.input_source import open_batch
+from headway.batch.prompt_template import Template
 from headway.batch.reader import Reader
 from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row, parse
 from headway.batch.tables import csv_input
-from headway.batch.tables.prompt_template import Template
 from headway.config import Config
 from headway.config.routing import Router
 from headway.errors import ConfigError, HeadwayError, InputError, UsageError
@@ -223,7 +223,7 @@ def test_one_bad_record_does_not_affect_others(tmp_path: Path) -> None:
     found = records(tmp_path, data, RequestOptions(prompt="{{text}}"))
     assert [line for line, _ in wrong(found)] == [3, 4, 5, 6, 7]
     says = dict(wrong(found))
-    assert says[3] == "not valid UTF-8"
+    assert says[3] == "not valid UTF-8: save the file as UTF-8"
     assert "carriage return" in says[5]
     assert says[6] == '"priority" must be a whole number'
     assert '"prompt"' in says[7]
@@ -238,7 +238,7 @@ def test_one_bad_record_does_not_affect_others(tmp_path: Path) -> None:
         ("text,n,text\na,1,b\n", "two columns are called 'text'"),
         ("text,,\na,1,b\n", "two columns have no name"),
         ('text,n\na,1\n"b,2\nc,3\n', ":3: a quote is opened here and never closed"),
-        (b"te\xffxt,n\na,1\n", ":1: not valid UTF-8"),
+        (b"te\xffxt,n\na,1\n", ":1: not valid UTF-8: save the file as UTF-8"),
         ("text\na\n".encode("utf-16"), "UTF-16"),
     ],
 )
@@ -415,7 +415,10 @@ def test_a_survey_refuses_what_a_run_refuses(tmp_path: Path) -> None:
         surveyed(path, ASK, skip_bad=True)
     with pytest.raises(InputError) as refused:
         surveyed(path, ASK)
-    assert refused.value.problems == ("t.csv:3: expected 2 cells, not 3",)
+    assert refused.value.problems == (
+        "t.csv:3: expected 2 cells, not 3",
+        "t.csv: the id 'a' occurs twice (lines 2 and 6)",
+    )
 
 
 def test_a_survey_keeps_a_fair_sample(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench import plans
+from bench.planning import plans
 
 #: Start-up matters more in a run of a few seconds, and the machine may be busy.
 LENGTH_S = 6.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from bench import short
 from bench.short import Case, Result
 
@@ -28,3 +29,21 @@ def test_every_kind_of_missed_bar_is_reported() -> None:
         "short-known, 100 units, 10 s A: 2 units did not end",
     ]
     assert case.most_refused(1_000) == 10
+
+
+@pytest.mark.parametrize("name", ["clock-minutes-blind", "fixed-windows-blind", "clock-minutes-warm"])
+def test_silent_windows_are_recognised_and_used(name: str) -> None:
+    case = next(case for case in short.WINDOWS if case.scenario == name)
+    assert short.misses(case, short.measure(case, seeds=(1,))) == []
+
+
+def test_headers_that_speak_of_another_span_cost_a_few_refusals() -> None:
+    cases = [case for case in short.SHORT if case.scenario == "short-minute-levels"]
+    assert [miss for case in cases for miss in short.misses(case, short.measure(case, seeds=(2,)))] == []
+
+
+@pytest.mark.parametrize("name", ["short-connections", "short-requests-connections"])
+def test_a_burst_that_waits_for_its_connections_meets_few_refusals(name: str) -> None:
+    for case in short.SHORT:
+        if case.scenario == name:
+            assert short.misses(case, short.measure(case, seeds=(1,))) == []

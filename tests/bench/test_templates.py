@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench import templates
+from bench.planning import templates
 
 ROWS = 80
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,22 @@ def test_a_directory_that_cannot_be_created_is_an_error_in_one_line(
     assert main(["demo", "--keep", str(tmp_path / "file" / "below")]) == 2
     [line] = capfd.readouterr().err.splitlines()
     assert "cannot be created: not a directory" in line
+
+
+def test_the_demo_runs_to_its_end_and_nothing_is_sent_twice(tmp_path: Path) -> None:
+    """The whole demo, as `make demo` runs it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "headway", "demo"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = sum(account[-1] for account in demo.ACCOUNTS.values())
+    assert f"done: {rows:,} of {rows:,} succeeded" in done.stdout + done.stderr
+    assert "to resume: headway resume questions-" in done.stdout + done.stderr, "it was interrupted"
+    assert f"{rows:,} answered" in done.stdout
+    assert " 0 sent again after they had been answered" in done.stdout
+    assert not any(tmp_path.iterdir()), "it leaves nothing behind"

@@ -24,7 +24,9 @@ GOLDEN = Path(__file__).with_name("golden")
 TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+Z)?|\b\d\d:\d\d:\d\d\b")
 #: Names that differ from run to run.
 NAME = re.compile(r"\bin-[0-9a-f]{6}\b")
-ACCOUNT = re.compile(r"(?<=\|)[0-9a-f]{6,}(?=\|)|(?<=\bchatcmpl-)[0-9a-f]+|(?<=\breq_)[0-9a-f]+")
+ACCOUNT = re.compile(
+    r"(?<=\|)[0-9a-f]{6,}(?=\|)|(?<=, account )[0-9a-f]{6,}(?=,)|(?<=\bchatcmpl-)[0-9a-f]+|(?<=\breq_)[0-9a-f]+"
+)
 #: The limits that a short run came close to depend on timing; tests/reports checks their keys.
 BY_TIMING = "depends on timing"
 #: Headway's own frames of a traceback are left out.
@@ -74,7 +76,7 @@ def _shape(value: Any, stage: Stage) -> Any:
     if isinstance(value, dict):
         return {
             _plain(key, stage): BY_TIMING
-            if key in ("limits", "shares") and isinstance(each, list)
+            if key in ("limits", "shares", "unreached") and isinstance(each, list)
             else _shape(each, stage)
             for key, each in value.items()
         }

@@ -17,7 +17,8 @@ from headway.config import key_of, load
 from headway.config.kinds import KINDS
 from headway.config.kinds.bedrock import AWS_VARIABLES
 from headway.config.known_vendors import PROFILES as VENDOR_PROFILES
-from headway.config.known_vendors import REGION
+from headway.config.known_vendors import REGION, Vendor
+from headway.config.routing import Router
 from headway.config.starter import ADDRESS_VARIABLES, HOSTS, DetectedAccount, accounts, starter
 from headway.config.toml_schema import TABLES
 from headway.providers.limits.profiles import PROFILES, profile_for
@@ -113,6 +114,30 @@ def test_a_key_from_an_env_file(here: Path, capfd: pytest.CaptureFixture[str]) -
     assert SECRET not in json.dumps(facts) + (here / "headway.toml").read_text()
 
 
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_the_file_names_a_model_that_rows_without_one_use(here: Path, host: Vendor) -> None:
+    environ = {
+        host.variable: "set",
+        "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com",
+        "AWS_REGION": "eu-west-1",
+    }
+    (here / "headway.toml").write_text(starter(accounts(environ, {})), encoding="utf-8")
+    config = load(None, here, {})
+    if host.name in ("azure", "bedrock"):  # A deployment of the account, or a model of the region.
+        assert config.providers[host.name].model is None
+        return
+    target = Router(config).route(None)
+    assert (target.provider, target.model) == (host.name, host.model)
+
+
+def test_a_missing_model_is_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://r.openai.azure.com")
+    assert "note: set model in [providers.azure]" in init(capfd).out
+
+
 def test_without_a_key_the_file_names_a_local_server(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = init(capfd)
     assert done.code == 0
@@ -149,10 +174,9 @@ def test_every_key_is_explained_and_every_setting_can_be_switched_on(
     tables |= {f"providers.NAME.{name}": first[name] for name in ("limits", "retry", "prices")}
     for place, keys in TABLES.items():
         if place in tables:
-            # These two belong to one kind, and are in the tables of that kind.
-            assert (
-                keys.keys() - {"like", "api_version", "region", *KINDS["python"].keys} <= tables[place].keys()
-            ), place
+            # These belong to single kinds, and are in the tables of those kinds.
+            own = {key for kind in KINDS.values() if not kind.is_server for key in kind.keys}
+            assert keys.keys() - {"like", "api_version", "region", *own} <= tables[place].keys(), place
     [model] = first["models"].values()
     assert list(model["prices"]) == ["like"], "it stands alone"
     path = here / "headway.toml"

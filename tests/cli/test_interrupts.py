@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -86,3 +87,37 @@ def test_under_nohup_sighup_is_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+#: Sends this process a Ctrl-C when a module is first looked for.
+_AT_IMPORT = """
+import os, signal, sys
+class At:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, At())
+sys.argv = ["headway", "--version"]
+{ignore}
+from headway.entry import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["headway.cli", "click", "headway.cli.shared.interrupts", "headway.errors"]
+)
+def test_ctrl_c_before_the_command_has_begun_shows_no_traceback(module: str) -> None:
+    program = _AT_IMPORT.format(module=module, ignore="")
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_an_ignored_ctrl_c_stays_ignored() -> None:
+    program = _AT_IMPORT.format(module="click", ignore="signal.signal(signal.SIGINT, signal.SIG_IGN)")
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import Stage, contents, echoes
 
 from headway.cli import COMMANDS
+from headway.display.report_json import fields_json, report_json
 
 LOOKING = ("jobs", "status", "show", "export", "lanes")
 
@@ -55,6 +59,76 @@ def test_a_prefix_of_several_jobs_of_a_file_means_the_latest(headway: Headway, j
     assert json.loads(headway("status", job, "--json").out)["job"] == job, "a complete name means that job"
 
 
+def test_instants_are_iso_8601_in_every_json(headway: Headway, job: str) -> None:
+    def instants(value: object) -> list[object]:
+        if isinstance(value, list):
+            return [one for each in value for one in instants(each)]
+        if not isinstance(value, dict):
+            return []
+        own = [each for key, each in value.items() if key.endswith("_utc") and each is not None]
+        return own + [one for each in value.values() for one in instants(each)]
+
+    for args in (("jobs",), ("status",), ("show", job, "u1"), ("lanes",), ("run", "in.jsonl")):
+        found = instants(json.loads(headway(*args, "--json").out))
+        assert found, args
+        for one in found:
+            assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(one)), (args, one)
+
+
+def test_data_of_users_is_not_taken_for_instants() -> None:
+    assert report_json([{"seen_utc": 5.0, "deep": {"at_utc": 1}}]) == [
+        {"seen_utc": 5.0, "deep": {"at_utc": 1}}
+    ]
+    assert fields_json({"at_utc": 0.5, "value": {"at_utc": 1}}) == {
+        "at_utc": "1970-01-01T00:00:00.500Z",
+        "value": {"at_utc": 1},
+    }
+    assert fields_json({"at_utc": 1e18, "until_utc": None}) == {"at_utc": None, "until_utc": None}
+
+
+def test_units_that_never_ran_are_not_failed(stage: Stage, headway: Headway, job: str) -> None:
+    with closing(sqlite3.connect(stage.db)) as db, db:
+        db.execute("UPDATE jobs SET succeeded = 4, failed = 1, timed_out = 1, skipped = 2, cancelled = 2")
+    _, row = headway("jobs").out.splitlines()
+    assert row.split()[2:4] == ["4/10", "2"]
+
+
+def test_a_newer_database_is_a_usage_error(stage: Stage, headway: Headway, job: str) -> None:
+    with closing(sqlite3.connect(stage.db)) as db, db:
+        db.execute("PRAGMA user_version = 99")
+    for args in (("status",), ("run", "in.jsonl")):
+        refused = headway(*args)
+        assert (refused.code, "newer Headway" in refused.err) == (2, True)
+
+
+def test_an_export_half_way_says_pending(stage: Stage, headway: Headway, job: str) -> None:
+    with closing(sqlite3.connect(stage.db)) as db, db:
+        db.execute("UPDATE units SET status = 'pending' WHERE uid & 4294967295 > 6")
+        db.execute("UPDATE jobs SET succeeded = 7, state = 'running', finished_utc = NULL")
+    rows = [json.loads(line) for line in headway("export").out.splitlines()]
+    assert [row["error"] for row in rows[6:8]] == [None, {"code": "pending", "message": "not run yet"}]
+    assert (
+        headway("export", "--out", "half.jsonl").err == "wrote half.jsonl: 7 succeeded, 3 not finished yet\n"
+    )
+    assert headway("export", "--out-dir", "half").err == "wrote 7 answers to half; 3 not finished yet\n"
+    with closing(sqlite3.connect(stage.db)) as db, db:
+        db.execute("UPDATE jobs SET succeeded = 4, failed = 1, timed_out = 1, skipped = 1, cancelled = 2")
+    assert headway("export", "--out", "rest.jsonl").err == (
+        "wrote rest.jsonl: 4 succeeded, 2 failed, 1 skipped, 2 cancelled, 1 not finished yet\n"
+    )
+
+
+def test_retry_with_nothing_failed_points_to_resume(stage: Stage, headway: Headway, job: str) -> None:
+    assert "no failed units: all 10 succeeded" in headway("retry", "--failed").err
+    with closing(sqlite3.connect(stage.db)) as db, db:
+        db.execute("UPDATE units SET status = 'pending' WHERE uid & 4294967295 > 6")
+        db.execute("UPDATE jobs SET succeeded = 7, state = 'stopped'")
+    refused = headway("retry", "--failed")
+    assert refused.err == (
+        f"job {job} has no failed units, but 3 that have not finished — to run them: headway resume {job}\n"
+    )
+
+
 def test_show_by_id_and_by_index(headway: Headway, job: str) -> None:
     by_id = headway("show", job, "u7", "--json")
     facts = json.loads(by_id.out)
@@ -75,7 +149,7 @@ def test_export(stage: Stage, headway: Headway, job: str) -> None:
     for flags in ((), ("--json",), (job,)):
         assert headway("export", *flags).out == written
     assert headway("export", "--out", "in.results.jsonl").code == 2, "not without --force"
-    assert headway("export", "--out", "copy.jsonl").code == 0
+    assert headway("export", "--out", "copy.jsonl").err == "wrote copy.jsonl: 10 succeeded\n"
     assert (stage.root / "copy.jsonl").read_text() == written
     assert contents([json.loads(line) for line in written.splitlines()]) == echoes(10)
 
@@ -157,7 +231,7 @@ def test_units_with_an_unknown_outcome_are_named_after_a_crash(stage: Stage, hea
     assert counts in ({}, {"pending": 10 - units})
     shown = headway("status").out
     assert "no process runs this job" in shown
-    assert f"{units} units may have been sent; their outcome is unknown until the job is resumed: u" in shown
+    assert f"{units} units were in flight; the outcome is unknown until the job is resumed: u" in shown
     assert "assigned" not in shown
     assert "running" not in shown
     resumed = headway("resume")

@@ -17,6 +17,7 @@ from rich.console import Console
 from headway.core.reasons import Wait, WaitCode
 from headway.core.snapshot import LaneView, Snapshot
 from headway.display.live import frame
+from headway.display.plain import progress_line, rate_text
 from headway.engine.observer import View
 from headway.fake.process import fake_process
 
@@ -29,7 +30,7 @@ class Screen:
 
     def __init__(self, folder: Path) -> None:
         self._socket = str(folder / "tmux")
-        self._folder = folder
+        self.folder = folder
 
     def _tmux(self, *arguments: str) -> str:
         command = [TMUX or "tmux", "-S", self._socket, "-f", "/dev/null", *arguments]
@@ -47,7 +48,7 @@ class Screen:
         environ = [f"{name}={value}" for name, value in keep.items()]
         command = ["env", "-i", *environ, "sh"]
         size = ("-x", str(width), "-y", str(height))
-        self._tmux("new-session", "-d", *size, "-c", str(self._folder), *command)
+        self._tmux("new-session", "-d", *size, "-c", str(self.folder), *command)
 
     def type(self, *keys: str) -> None:
         self._tmux("send-keys", *keys)
@@ -122,7 +123,7 @@ def test_the_view_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen)
     for once in ("━", "waiting for", "alpha/x  ", "beta/x  "):
         assert len([line for line in whole if once in line]) == 1, whole
     screen.type("C-c")
-    screen.until("stopping: nothing new starts")
+    screen.until("stopping: no new units start")
     lines = screen.until("interrupted:", "to resume: headway resume in-")
     assert not [line for line in lines[-3:] if "━" in line], "the bar is gone"
     screen.resize(110, 24)
@@ -131,9 +132,9 @@ def test_the_view_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen)
     screen.run("resume", key="ks")
     screen.until("already done", "alpha/x", "in flight")
     screen.type("C-c")
-    screen.until("stopping: nothing new starts")
+    screen.until("stopping: no new units start")
     screen.type("C-c")
-    screen.until("cancelling what is in flight")
+    screen.until("cancelling the units in flight")
     screen.type("clear", "Enter")
     screen.type("echo still-$((40+2))-here", "Enter")
     lines = screen.until("still-42-here")
@@ -152,6 +153,24 @@ def settled(screen: Screen) -> list[str]:
     raise AssertionError("the view does not move:\n" + "\n".join(screen.lines()))
 
 
+def view_of(seen: Snapshot) -> View:
+    """A run of ten units of which none has ended."""
+    counts = dict.fromkeys(("succeeded", "failed", "timed_out", "cached", "skipped", "cancelled"), 0)
+    names = {"a": "a-rather-long-name-of-a-provider/model"}
+    return View("job", 10, counts, 0, 0, 0, 0, None, 1.0, 0.0, 0.0, seen, names, 0.0)
+
+
+def test_a_line_counts_the_units_that_wait_for_other_units() -> None:
+    seen = Snapshot(0.0, (), 1, 9, 1, 0, 0, 0, 9, 0.0, 8.5)
+    assert (
+        progress_line(view_of(seen)) == "0/10 (0%), 1 in flight, 9 waiting for other units, about 8.5 s left"
+    )
+
+
+def test_a_slow_rate_is_per_minute() -> None:
+    assert [rate_text(rate) for rate in (1234.56, 0.5, 0.04)] == ["1,234.6/s", "0.5/s", "2.4/min"]
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 160])
 def test_figures_are_never_cut(width: int) -> None:
     wait = Wait(WaitCode.HOLD, 500.0, "a long reason that a provider gave for it " * 4)
@@ -160,24 +179,7 @@ def test_figures_are_never_cut(width: int) -> None:
         refused=98_765, window=None, rate_per_s=1234.5, others=0.0, meters=(), binding="requests per minute",
         used_of_binding=1.0, wait=wait, eta_s=None,
     )  # fmt: skip
-    seen = Snapshot(0.0, (lane,), 0, 0, 0, 0, 0, 0, 0, 0.0, None)
-    counts = dict.fromkeys(("succeeded", "failed", "timed_out", "cached", "skipped", "cancelled"), 0)
-    view = View(
-        "job",
-        10,
-        counts,
-        0,
-        0,
-        0,
-        0,
-        None,
-        1.0,
-        0.0,
-        0.0,
-        seen,
-        {"a": "a-rather-long-name-of-a-provider/model"},
-        0.0,
-    )
+    view = view_of(Snapshot(0.0, (lane,), 0, 0, 0, 0, 0, 0, 0, 0.0, None))
     console = Console(width=width, height=24, file=io.StringIO(), force_terminal=True, color_system=None)
     console.print(frame(view, width, 24))
     drawn = console.file.getvalue()  # type: ignore[attr-defined]
@@ -187,9 +189,22 @@ def test_figures_are_never_cut(width: int) -> None:
     assert "… left" in drawn or width < 80
 
 
+@pytest.mark.parametrize(("succeeded", "shown"), [(0, False), (1, True)])
+def test_a_pace_is_not_called_learned_before_an_answer(succeeded: int, shown: bool) -> None:
+    lane = LaneView(
+        key="a", queued=0, delayed=0, remaining=9, in_flight=1, started=5, succeeded=succeeded, failed=0,
+        refused=0, window=None, rate_per_s=1.0, others=0.0, meters=(), binding="learned pace",
+        used_of_binding=0.21, wait=None, eta_s=None,
+    )  # fmt: skip
+    view = view_of(Snapshot(0.0, (lane,), 0, 0, 0, 0, 0, 0, 0, 0.0, None))
+    console = Console(width=120, height=24, file=io.StringIO(), force_terminal=True, color_system=None)
+    console.print(frame(view, 120, 24))
+    assert ("21% of learned pace" in console.file.getvalue()) is shown  # type: ignore[attr-defined]
+
+
 def test_a_pipe_gets_lines_without_control_codes(screen: Screen) -> None:
     screen.run("run", "in.jsonl", "--max-duration", "1s", "2>err.txt;", "echo", "exit-$?")
     screen.until("exit-3")
-    err = (screen._folder / "err.txt").read_text()
+    err = (screen.folder / "err.txt").read_text()
     assert "\x1b" not in err
     assert "400 units" in err

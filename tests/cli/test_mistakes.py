@@ -85,6 +85,11 @@ def folder(name: str) -> Prepare:
     return lambda stage: (stage.root / name).mkdir()
 
 
+def near_image(stage: Stage) -> None:
+    folder("img")(stage)
+    file("img/p8.png", "x")(stage)
+
+
 def newer_db(stage: Stage) -> None:
     db = sqlite3.connect(stage.root / "newer.db")
     db.execute("CREATE TABLE jobs (id)")
@@ -97,6 +102,21 @@ def two_providers(stage: Stage) -> None:
     stage.input.write_text('{"prompt": "a", "model": "alhpa/gpt-x"}\n')
 
 
+def two_models(stage: Stage) -> None:
+    stage.configure(more='[providers.beta]\nkind = "openai"\napi_key_env = "ALPHA_KEY"\nmodel = "mini"')
+
+
+def no_default(stage: Stage) -> None:
+    toml('model = "gpt-x"', "")(stage)
+
+
+def _empty_wal(stage: Stage) -> None:
+    """What an interrupt leaves right after the database was made."""
+    db = sqlite3.connect(stage.root / "new.db")
+    db.execute("PRAGMA journal_mode = WAL")
+    db.close()
+
+
 def no_config(stage: Stage) -> None:
     (stage.root / "headway.toml").unlink()
 
@@ -105,7 +125,7 @@ GOOD = '{"id": "a", "prompt": "say a"}'
 
 TABLE = [
     # keys
-    Mistake("a dot for a file", ("run", "."), "'.' is no file", "name a .jsonl"),
+    Mistake("a dot for a file", ("run", "."), ". is a set of files: say what to ask about each", "--prompt"),
     Mistake("one brace for two", ("run", "in.csv", "--prompt", "Is it good? {text}"), "--prompt has '{text}' in it", "'{{text}}'", lambda stage: (stage.root / "in.csv").write_text("text\nfine\n"), store=True),
     Mistake("no key", RUN, "ALPHA_KEY is not set", ".env", env={"ALPHA_KEY": ""}, store=True),
     Mistake("a key with a line break", RUN, "ALPHA_KEY holds a space", "set it again", env={"ALPHA_KEY": f"{SECRET}\n"}, store=True),
@@ -118,7 +138,6 @@ TABLE = [
     Mistake("a typo in a config key", RUN, "providers.alpha.limits.rmp: unknown key", "did you mean 'rpm'", toml("max_concurrency", "rmp")),
     Mistake("a key in the wrong table", RUN, "providers.alpha.rpm: unknown key", "belongs in [providers.NAME.limits]", toml('kind = "openai"', 'kind = "openai"\nrpm = 5')),
     Mistake("a typo in a kind", RUN, "expected a kind of provider", "openai, anthropic", toml('"openai"', '"opnai"')),
-    Mistake("a kind that is not there yet", RUN, "'codex' is not supported yet", "openai, anthropic", toml('"openai"', '"codex"')),
     Mistake("a typo in a profile", RUN, "providers.alpha.profile: unknown", "did you mean 'mistral'", toml('kind = "openai"', 'kind = "openai"\nprofile = "mistrl"')),
     Mistake("a profile of another kind", RUN, "providers.alpha.profile: Amazon Bedrock needs", 'kind = "bedrock"', toml('kind = "openai"', 'kind = "openai"\nprofile = "bedrock"')),
     Mistake("bedrock without a region", RUN, "providers.alpha.region: missing", '"us-east-1"', toml('"openai"', '"bedrock"')),
@@ -135,10 +154,23 @@ TABLE = [
     Mistake("a config that is missing", (*RUN, "--config", "other.toml"), "other.toml: no such file", "headway init"),
     Mistake("HEADWAY_CONFIG that is missing", RUN, "HEADWAY_CONFIG", "headway init", env={"HEADWAY_CONFIG": "other.toml"}),
     Mistake("a database of a kind that is none", RUN, "HEADWAY_DB: expected a path", "postgresql://", env={"HEADWAY_DB": "mysql://host/db"}),
+    # models
+    Mistake("a typo in the provider of --model", (*RUN, "--model", "bta/mini"), "--model bta/mini names no provider, and there are several (alpha, beta)", "did you mean 'beta/mini'?", two_models),
+    Mistake("a plan with such a typo", ("plan", "in.jsonl", "--model", "bta/mini"), "--model bta/mini names no provider", "did you mean 'beta/mini'?", two_models),
+    Mistake("a question to a model of the other provider", ("ask", "hi", "-m", "mini"), "-m mini names no provider, and there are several", "write 'beta/mini'", two_models, store=True),
+    Mistake("a question to a provider", ("ask", "hi", "-m", "beta"), "-m beta names a provider and no model of it", "such as beta/mini", two_models, store=True),
+    Mistake("a question without a model", ("ask", "hi"), "no model is named, and provider 'alpha' has no default model", "name one with -m, or set model in", no_default, store=True),
+    Mistake("a limit for one of two providers", ("plan", "in.jsonl", "--rpm", "6000"), "--rpm 6000: expected NAME=N", "for example alpha=6000", two_models),
+    # files of a question, and attachments
+    Mistake("a missing image", ("ask", "hi", "-f", "img/p9.png"), "-f img/p9.png: no such file", "did you mean 'img/p8.png'?", near_image),
+    Mistake("a file in no directory", ("ask", "hi", "-f", "img/p9.png"), "-f img/p9.png: no such file", "there is no directory img"),
+    Mistake("a question about a binary file", ("ask", "hi", "-f", "x.bin"), "-f x.bin: neither a text (UTF-8) nor an image or PDF", "an image (PNG, JPEG, GIF, WebP) or a PDF", file("x.bin", b"\xff\xfe\x00\x80")),
+    Mistake("a column without its braces", ("run", "in.csv", "--prompt", "What? {{note}}", "--attach", "photo"), "--attach photo is the name of a column", "write --attach '{{photo}}'", file("in.csv", "photo,note\na.png,b\n"), store=True),
+    Mistake("a key without its braces", (*RUN, "--attach", "photo"), "--attach photo is the name of a column", "write --attach '{{photo}}'", rows('{"prompt": "What?", "photo": "a.png"}'), store=True, rows=1),
     # commands and flags
     Mistake("a typo in a command", ("rnu", "in.jsonl"), "there is no command 'rnu'", "did you mean 'run'"),
     Mistake("a typo in a flag", (*RUN, "--concurency", "5"), "--concurency", "--concurrency"),
-    Mistake("no file", ("run",), "Missing argument 'FILE'", "headway run --help"),
+    Mistake("no file", ("run",), "Missing argument 'FILE...'", "headway run --help"),
     Mistake("a flag's value that is no number", (*RUN, "--concurrency", "many"), "--concurrency", "headway run --help"),
     Mistake("a negative number in flight", (*RUN, "--concurrency", "-1"), "--concurrency: expected", "0 or more"),
     Mistake("no attempt at all", (*RUN, "--max-attempts", "0"), "--max-attempts: expected", "1 or more"),
@@ -155,13 +187,14 @@ TABLE = [
     # the input
     Mistake("a missing file", ("run", "xyzzy-questions.jsonl"), "xyzzy-questions.jsonl: no such file", "check its name"),
     Mistake("a file whose name is nearly right", ("run", "in.json"), "in.json: no such file", "did you mean 'in.jsonl'?"),
-    Mistake("a directory for a file", ("run", "data"), "data: cannot be read: is a directory", "name a file", folder("data")),
-    Mistake("an empty file", RUN, "in.jsonl has no rows", "one JSON object a line", file("in.jsonl", ""), store=True),
+    Mistake("a directory without a question", ("run", "data"), "data is a set of files: say what to ask about each", "--prompt", folder("data")),
+    Mistake("an empty directory", ("run", "data", "--prompt", "Sum up {{text}}"), "data has no files to ask about", "search its subfolders: 'data/**/*.txt'", folder("data")),
+    Mistake("an empty file", RUN, "in.jsonl has no rows", "one JSON object per line", file("in.jsonl", ""), store=True),
     Mistake("half a JSON line", RUN, "in.jsonl:2: not JSON: it ends too early", "--skip-bad-rows", rows(GOOD, '{"id": "b", "prom'), store=True, rows=1),
     Mistake("a list for an object", RUN, "in.jsonl:1: must be a JSON object", "--skip-bad-rows", rows('["a"]'), store=True, rows=1),
     Mistake("a binary file", RUN, "in.jsonl:1: not ", "--skip-bad-rows", file("in.jsonl", bytes(range(128, 256)) * 40), store=True, rows=1),
     Mistake("UTF-16", RUN, "in.jsonl: written in UTF-16", "save it as UTF-8", file("in.jsonl", GOOD.encode("utf-16")), store=True),
-    Mistake("a .gz that is none", ("run", "in.jsonl.gz"), "in.jsonl.gz: not compressed by gzip", "take .gz off", file("in.jsonl.gz", GOOD)),
+    Mistake("a .gz that is none", ("run", "in.jsonl.gz"), "in.jsonl.gz: not compressed by gzip", "remove .gz from", file("in.jsonl.gz", GOOD)),
     Mistake("a .gz cut off", ("run", "in.jsonl.gz"), "the compressed data ends too early", "again", file("in.jsonl.gz", gzip.compress(GOOD.encode() * 99)[:-20])),
     Mistake("an id twice", RUN, "the id 'a' occurs twice (lines 1 and 2)", "an id of its own", rows(GOOD, GOOD), store=True),
     Mistake("a row without a prompt", RUN, 'in.jsonl:1: expected one of "prompt"', "--skip-bad-rows", rows('{"id": "a"}'), store=True, rows=1),
@@ -177,21 +210,21 @@ TABLE = [
     Mistake("a Parquet file cut off", ASK, "in.parquet is not a Parquet file", "check what wrote it", file("in.parquet", b"PAR1" * 50 + b"\0"), store=True),
     Mistake("a column that a Parquet file has not", ("run", "in.parquet", "--prompt", "{{txet}}"), "in.parquet has no column 'txet'", "did you mean 'text'?", parquet(text=["a"]), store=True),
     Mistake("a Parquet file without records", ASK, "in.parquet has no rows", "at least one record", parquet(text=[]), store=True),
-    Mistake("an empty cell of a Parquet file", ASK, 'in.parquet:2: "prompt" must be a text', "--skip-bad-rows", parquet(text=["a", None]), store=True, rows=1),
-    Mistake("Parquet compressed once more", ("run", "in.parquet.gz", "--prompt", "x"), "Parquet is not compressed once more", "gunzip", file("in.parquet.gz", b"")),
-    Mistake("a Parquet output compressed once more", (*RUN, "--out", "o.parquet.gz"), "a table is not written compressed", "take .gz off", store=True),
-    Mistake("a Parquet output as rows finish", (*RUN, "--out", "o.parquet", "--out-order", "completion"), "--out-order completion does not go with a table", ".jsonl"),
+    Mistake("an empty cell of a Parquet file", ASK, 'in.parquet:2: "prompt" must be a string', "--skip-bad-rows", parquet(text=["a", None]), store=True, rows=1),
+    Mistake("Parquet compressed once more", ("run", "in.parquet.gz", "--prompt", "x"), "a Parquet file cannot be compressed again", "gunzip", file("in.parquet.gz", b"")),
+    Mistake("a Parquet output compressed once more", (*RUN, "--out", "o.parquet.gz"), "a table is not written compressed", "remove .gz from", store=True),
+    Mistake("a Parquet output as rows finish", (*RUN, "--out", "o.parquet", "--out-order", "completion"), "--out-order completion cannot be used with a table", ".jsonl"),
     # structured output
     Mistake("a schema that is missing", SCHEMA, "--schema s.json: no such file", "name a file"),
     Mistake("a schema that is a directory", SCHEMA, "--schema s.json: cannot be read: is a directory", "name a file", folder("s.json")),
-    Mistake("a schema that is no JSON", SCHEMA, "--schema s.json:2: not JSON", "fix that line", file("s.json", '{\n"type" "object"}')),
+    Mistake("a schema that is not JSON", SCHEMA, "--schema s.json:2: not JSON", "fix that line", file("s.json", '{\n"type" "object"}')),
     Mistake("a schema that is a list", SCHEMA, "a schema is a JSON object", "for example", file("s.json", "[]")),
     Mistake("a schema that says nothing", SCHEMA, "anything would fit it", '"type"', file("s.json", "{}")),
     Mistake("a schema with a type that is none", SCHEMA, 'properties.a.type: "strnig" is no type', "json-schema.org", file("s.json", '{"properties": {"a": {"type": "strnig"}}}')),
     Mistake("a schema with a typo in a keyword", SCHEMA, "there is no keyword 'requierd'", "did you mean 'required'?", file("s.json", '{"requierd": []}')),
-    Mistake("a schema that leads out of its file", SCHEMA, "'$ref' leads out of the file, to other.json", "'$defs'", file("s.json", '{"$ref": "other.json"}')),
-    Mistake("a schema that leads nowhere", SCHEMA, "'$ref' leads nowhere: '#/$defs/x'", "json-schema.org", file("s.json", '{"$ref": "#/$defs/x"}')),
-    Mistake("a schema for embeddings", SCHEMA, "in.jsonl:1: --schema is for answers with a text", "--skip-bad-rows", lambda stage: (rows('{"input": "a", "model": "m"}')(stage), file("s.json", '{"type": "object"}')(stage)), store=True, rows=1),
+    Mistake("a schema that leads out of its file", SCHEMA, "'$ref' points outside the file, to other.json", "'$defs'", file("s.json", '{"$ref": "other.json"}')),
+    Mistake("a schema that points to nothing", SCHEMA, "'$ref' points to nothing: '#/$defs/x'", "json-schema.org", file("s.json", '{"$ref": "#/$defs/x"}')),
+    Mistake("a schema for embeddings", SCHEMA, "in.jsonl:1: --schema is for text answers", "--skip-bad-rows", lambda stage: (rows('{"input": "a", "model": "m"}')(stage), file("s.json", '{"type": "object"}')(stage)), store=True, rows=1),
     # the output
     Mistake("an output below a file", (*RUN, "--out", "in.jsonl/out.jsonl"), "in.jsonl is not a directory", "name another file", store=True),
     Mistake("an output that is a directory", (*RUN, "--out", "results"), "/results is a directory", "name a file", folder("results"), store=True),
@@ -199,13 +232,15 @@ TABLE = [
     Mistake("the input as the output", (*RUN, "--out", "in.jsonl"), "--out in.jsonl is the input itself", "name another file", store=True),
     Mistake("an output of no known kind", (*RUN, "--out", "x.xlsx"), "--out x.xlsx: results cannot be written as .xlsx", ".jsonl (rows), .csv, .tsv, .parquet (tables)"),
     Mistake("an output that is JSON in one piece", (*RUN, "--out", "x.json"), "results cannot be written as .json", ".jsonl (rows)"),
-    Mistake("a compressed output", (*RUN, "--out", "x.jsonl.gz"), "results are not written compressed", "take .gz off"),
+    Mistake("a compressed output", (*RUN, "--out", "x.jsonl.gz"), "results are not written compressed", "remove .gz from"),
     # the records
-    Mistake("a newer database", (*RUN, "--db", "newer.db"), "written by a newer Headway", "upgrade", newer_db, code=1),
+    Mistake("a newer database", (*RUN, "--db", "newer.db"), "written by a newer Headway", "upgrade", newer_db),
     Mistake("a database that is a directory", (*RUN, "--db", "data"), "data is a directory", "--db", folder("data"), code=1),
     Mistake("a database that is none", (*RUN, "--db", "text.db"), "text.db is not a Headway database", "--db", file("text.db", "no database " * 100), code=1),
     Mistake("somebody else's database", (*RUN, "--db", "other.db"), "other.db is not a Headway database", "--db", lambda stage: _foreign(stage.root / "other.db"), code=1),
     Mistake("resume with no jobs", ("resume",), "there is no database", "headway run FILE"),
+    Mistake("status after an interrupted start", ("status", "--db", "new.db"), "there are no jobs yet", "headway run FILE", _empty_wal),
+    Mistake("export after an interrupted start", ("export", "--db", "new.db"), "there are no jobs yet", "headway run FILE", _empty_wal),
     Mistake("status with no jobs", ("status",), "there is no database", "headway run FILE"),
 ]  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -258,7 +259,7 @@ def test_the_cost_of_failed_attempts_is_reported(stage: Stage, headway: Headway)
     assert rows == pytest.approx(report["cost_usd"]), "what failed is in its unit's cost, too"
     said = headway("status").out
     assert f"for {repeated['attempts']} attempt" in said
-    assert "that failed or were repeated" in said
+    assert f"that failed or {'was' if repeated['attempts'] == 1 else 'were'} repeated" in said
 
 
 # -- the end of a run --------------------------------------------------------------------------------------------------------
@@ -324,7 +325,7 @@ def test_resume_keeps_the_cap_of_the_earlier_run_unless_a_flag_changes_it(
     assert headway("resume", "-q").code == 3, "the cap is the job's"
     again = headway("run", "in.jsonl")
     assert again.code == 3, "the same file is the same job, and has its cap"
-    assert "the job's cap of $0.1 still holds" in again.err
+    assert "the job's cap of $0.1 still applies" in again.err
     assert status(headway)["cost_usd"] == pytest.approx(spent)
     assert headway("run", "in.jsonl", "-q", "--max-cost", "0").code == 0, "0 is no cap"
 
@@ -378,7 +379,7 @@ def test_answers_without_max_tokens_do_not_use_up_a_sufficient_cap(stage: Stage,
     assert status(headway)["succeeded"] == 40
     [line] = [line for line in done.err.splitlines() if "cost: " in line]
     assert (
-        "no max_tokens, so 1,024 output tokens are set aside for each request until 8 answers are seen"
+        "each request without max_tokens reserves 1,024 output tokens ($0.0103) until 8 answers have been seen"
         in line
     )
     assert "--max-tokens N" in line
@@ -390,10 +391,34 @@ def test_a_job_reserves_what_answers_of_a_similar_job_took(stage: Stage, headway
     stage.write_input([stage.row(index) for index in range(100, 140)])
     done = headway("run", "in.jsonl", "--max-cost", "0.003", "--force")
     assert done.code == 0, done.err
-    assert (
-        "no max_tokens, so 4 output tokens are set aside for each request, by 40 answers to such prompts"
-        in done.err
+    assert re.search(
+        r"each request without max_tokens reserves 4 output tokens \(\$0\.0\d+\), based on 40 answers to similar prompts",
+        done.err,
     )
+
+
+def test_after_a_cap_below_one_request_a_higher_one_continues_the_same_job_and_file(
+    stage: Stage, headway: Headway
+) -> None:
+    unlimited(stage)
+    assert headway("run", "in.jsonl", "--max-cost", "0.00001").code == 3
+    higher = headway("run", "in.jsonl", "--max-cost", "5")
+    assert higher.code == 0, higher.err
+    assert [job["succeeded"] for job in json.loads(headway("jobs", "--json").out)] == [40]
+    assert [path.name for path in stage.root.glob("*results*")] == ["in.results.jsonl"]
+
+
+def test_after_a_cap_below_one_request_max_tokens_makes_a_job_with_the_same_file(
+    stage: Stage, headway: Headway
+) -> None:
+    unlimited(stage)
+    assert "--max-cost 0.00001 does not" in headway("run", "in.jsonl", "--max-cost", "0.00001").err
+    done = headway("run", "in.jsonl", "--max-cost", "0.004", "--max-tokens", "5")
+    assert done.code == 0, done.err
+    assert [path.name for path in stage.root.glob("*results*")] == ["in.results.jsonl"]
+    other = headway("run", "in.jsonl", "--max-tokens", "4")
+    assert "in.results.jsonl has the results of job" in other.err
+    assert len(list(stage.root.glob("*results*"))) == 2
 
 
 def test_a_cap_below_one_request_says_what_is_reserved_and_how_to_reduce_it(
@@ -402,14 +427,39 @@ def test_a_cap_below_one_request_says_what_is_reserved_and_how_to_reduce_it(
     unlimited(stage)
     done = headway("run", "in.jsonl", "--max-cost", "0.004", "--progress", "none")
     assert done.code == 3
-    [line] = [line for line in done.err.splitlines() if "is left" in line]
-    assert "$0.0040 of $0.0040 is left" in line
-    assert "1,024 output tokens (max_tokens is not set; --max-tokens N sets it)" in line
+    head, *below = done.err.splitlines()
+    assert head.startswith(
+        "stopped: nothing was sent: --max-cost 0.004 does not cover one request, which may cost $0.0103: raise it, or set --max-tokens N; 0 of 40"
+    )
+    assert "used up" not in done.err
+    assert "0 in flight" not in done.err
+    assert "  1,024 output tokens are reserved for an answer (max_tokens is not set)" in below
+    quiet = headway("resume", "-q")
+    assert quiet.code == 3
+    told, step = quiet.err.splitlines()
+    assert told.startswith(
+        "headway: stopped: nothing was sent: --max-cost 0.004 does not cover one request, which may cost $0.0103"
+    )
+    assert "to resume: headway resume " in step
     report = json.loads(headway("resume", "--json", "-q").out)
     assert report["budget"] == {"max_cost_usd": 0.004, "spent_usd": 0.0}
     reserve = report["limits"]["alpha/gpt-x"]["reserve"]
     assert (reserve["output_tokens"], reserve["max_tokens_set"]) == (1024, False)
-    assert headway("run", "in.jsonl", "--max-cost", "0.004", "--max-tokens", "5", "--force", "-q").code == 0
+
+
+def test_the_suggested_cap_is_an_estimate_if_other_answers_are_known(stage: Stage, headway: Headway) -> None:
+    """Answers to another prompt took 4 tokens; the sum of the reserves for 40 answers of 1,024 tokens is $0.41."""
+    unlimited(stage)
+    assert headway("run", "in.jsonl", "-q").code == 0
+    other = [stage.row(index, system="Be brief.") for index in range(100, 140)]
+    stage.write_input(other)
+    first = headway("run", "in.jsonl", "--max-cost", "0.004", "--force", "--json")
+    assert first.code == 3, first.err
+    command = shlex.split(json.loads(first.out)["next"])
+    cap = float(command[command.index("--max-cost") + 1])
+    assert 0.0103 < cap < 0.03
+    done = headway(*command[1:])
+    assert done.code == 0, done.err
 
 
 def test_a_run_that_was_limited_by_its_reserve_says_so(stage: Stage, headway: Headway) -> None:
@@ -421,6 +471,6 @@ def test_a_run_that_was_limited_by_its_reserve_says_so(stage: Stage, headway: He
     reserve = json.loads(done.out)["limits"]["alpha/gpt-x"]["reserve"]
     assert reserve["held_it_back"]
     shown = headway("run", "in.jsonl", "--max-cost", "0.5", "--fresh", "--force", "--progress", "none").err
-    assert "limited by the budget reserved for 1 in flight: up to $0.4" in shown
+    assert "limited by the budget, which allows 1 in flight: up to $0.4" in shown
     assert "for 400 output tokens (max_tokens)" in shown
     assert "no limit was reached" not in shown

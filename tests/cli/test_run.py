@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -28,7 +31,8 @@ def test_every_unit_is_sent_once_and_answered_in_order(stage: Stage, headway: He
     assert set(rows[0]) == {"id", "custom_id", "response", "error", "headway"}
     assert set(rows[0]["response"]) == {"status_code", "request_id", "body"}
     keys = {"index", "status", "lane", "attempts", "usage", "cost_usd", "started_utc", "finished_utc"}
-    assert set(rows[0]["headway"]) == keys
+    assert set(rows[0]["headway"]) == keys | {"text"}
+    assert [row["headway"]["text"] for row in rows] == [f"echo: say {index}" for index in range(10)]
     assert rows[0]["headway"]["lane"] == "alpha/gpt-x"
 
 
@@ -44,20 +48,47 @@ def test_a_finished_file_is_written_again_without_a_call(stage: Stage, headway: 
     assert sent(stage) == [1] * 10
 
 
+def test_a_job_keeps_its_output_unless_its_input_was_moved(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert headway("run", "in.jsonl", "--out", "o.jsonl", "-q").code == 0
+    first = (stage.root / "o.jsonl").read_bytes()
+    (stage.root / "o.jsonl").unlink()
+    assert headway("run", "in.jsonl", "-q").code == 0
+    assert (stage.root / "o.jsonl").read_bytes() == first
+    assert not stage.out.exists()
+    copy = stage.root.with_name(f"{stage.root.name}-copy")
+    shutil.copytree(stage.root, copy)
+    monkeypatch.chdir(copy)
+    (stage.root / "o.jsonl").unlink()
+    assert headway("run", "in.jsonl", "-q").code == 0
+    assert not (stage.root / "o.jsonl").exists(), "a copy of the folder does not write to the original"
+    assert (copy / "in.results.jsonl").read_bytes() == first
+
+
 def test_a_changed_input_is_a_new_job_and_says_so(stage: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
     rows = [stage.row(index) for index in range(stage.units)]
     rows[3]["prompt"] = "say something else"
     stage.write_input(rows)
-    refused = headway("run", "in.jsonl")
+    before = stage.out.read_bytes()
+    refused = headway("run", "in.jsonl", "--out", "in.results.jsonl")
     assert refused.code == 2
     assert "this is a new job" in refused.err
     assert "--force" in refused.err, "the old results are not overwritten unasked"
     assert sent(stage) == [1] * 10
-    done = headway("run", "in.jsonl", "--out", "new.jsonl")
+    done = headway("run", "in.jsonl")
     assert done.code == 0
+    newest = json.loads(headway("jobs", "--json").out)[0]["job"]
+    assert f"this job writes to in.{newest}.results.jsonl" in done.err
+    assert len((stage.root / f"in.{newest}.results.jsonl").read_bytes().splitlines()) == 10
+    assert stage.out.read_bytes() == before
     assert len(json.loads(headway("jobs", "--json").out)) == 2
-    assert sent(stage) == [2] * 10, "a new job sends everything"
+    assert sent(stage) == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1], "only the changed row is sent again"
+    assert "is already complete" in headway("run", "in.jsonl").err, "the same input continues in its own file"
+    assert sorted(path.name for path in stage.root.glob("*.results*")) == sorted(
+        ["in.results.jsonl", f"in.{newest}.results.jsonl"]
+    )
 
 
 def test_another_model_is_a_new_job_and_nothing_else_is(
@@ -139,6 +170,75 @@ def test_an_id_that_occurs_twice(stage: Stage, headway: Headway) -> None:
     assert refused.code == 2
     assert "'u2' occurs twice (lines 3 and 9)" in refused.err
     assert sent(stage) == [0] * 10
+
+
+def test_bad_rows_and_repeated_ids_are_shown_together(stage: Stage, headway: Headway) -> None:
+    rows = [stage.row(index) for index in range(stage.units)]
+    rows[8]["id"] = rows[2]["id"]
+    rows[9]["id"] = rows[1]["id"]
+    del rows[5]["prompt"]
+    stage.write_input(rows)
+    refused = headway("run", "in.jsonl")
+    assert refused.code == 2
+    *problems, last = refused.err.splitlines()
+    assert problems == [
+        'in.jsonl:6: expected one of "prompt", "messages" and "input"',
+        "in.jsonl: the id 'u2' occurs twice (lines 3 and 9)",
+        "in.jsonl: the id 'u1' occurs twice (lines 2 and 10)",
+    ]
+    assert "in.jsonl has 1 bad row and 2 repeated ids; nothing was sent" in last
+    assert json.loads(headway("jobs", "--json").out) == []
+    refused = headway("run", "in.jsonl", "--skip-bad-rows")
+    assert (refused.code, len(refused.err.splitlines())) == (2, 3), "an id that occurs twice is not skipped"
+
+
+def test_a_misspelt_key_of_a_row_is_suggested(stage: Stage, headway: Headway) -> None:
+    stage.write_input([{"id": "a", "promt": "say a"}, {"id": "b", "text": "say b"}])
+    refused = headway("run", "in.jsonl").err
+    expected = 'expected one of "prompt", "messages" and "input"'
+    assert f'in.jsonl:1: {expected}; did you mean "prompt" instead of "promt"?\n' in refused
+    assert f"in.jsonl:2: {expected}\n" in refused
+
+
+def test_the_summary_of_a_second_run_says_what_is_of_this_run(stage: Stage, headway: Headway) -> None:
+    first = headway("run", "in.jsonl", "--progress", "none").err
+    assert first.startswith("done: 10 of 10 succeeded in ")
+    with closing(sqlite3.connect(stage.db)) as db, db:
+        db.execute("UPDATE units SET status = 'pending' WHERE uid & 4294967295 > 6")
+        db.execute("UPDATE jobs SET succeeded = 7, state = 'interrupted'")
+    second = headway("resume", "--progress", "none").err
+    assert second.startswith("done: 10 of 10 succeeded, 3 of them in this run, in ")
+    assert "  all runs: " in second
+
+
+def test_a_misspelt_provider_warns_once_in_a_new_job(stage: Stage, headway: Headway) -> None:
+    stage.write_input([stage.row(index, model="alfa/gpt-x") for index in range(3)])
+    warning = (
+        "warning: no provider 'alfa': 'alfa/gpt-x' is sent to alpha as a model; did you mean alpha/gpt-x?\n"
+    )
+    done = headway("run", "in.jsonl")
+    assert done.code == 0, done.err
+    assert done.err.count(warning) == 1
+    assert warning in headway("run", "in.jsonl", "--out", "b.jsonl", "--fresh", "--dry-run").err
+    assert warning not in headway("run", "in.jsonl").err, "the job has been made"
+
+
+def test_no_model_anywhere_is_one_error(stage: Stage, headway: Headway) -> None:
+    config = stage.root / "headway.toml"
+    config.write_text(config.read_text().replace('model = "gpt-x"', ""))
+    (stage.root / "t.csv").write_text("text\n" + "good\n" * 500)
+    for args in (("t.csv", "--prompt", "Is this positive? {{text}}"), ("in.jsonl", "--skip-bad-rows")):
+        refused = headway("run", *args)
+        assert (refused.code, refused.err) == (
+            2,
+            f"headway: {args[0]}: no row names a model, and provider 'alpha' has no default model; nothing was sent — "
+            "name one with --model, or set model in [providers.alpha] of headway.toml\n",
+        )
+    rows = [stage.row(index) for index in range(3)]
+    rows[1]["model"] = "gpt-x"
+    stage.write_input(rows)
+    assert "in.jsonl has 2 bad rows" in headway("run", "in.jsonl").err, "another row names one"
+    assert headway("run", "t.csv", "--prompt", "{{text}}", "--model", "gpt-x", "--limit", "3", "-q").code == 0
 
 
 def test_an_id_that_occurs_twice_is_left_out_with_the_bad_rows(stage: Stage, headway: Headway) -> None:
@@ -315,6 +415,23 @@ def test_a_deadline(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPa
     assert headway("resume", "--max-duration", "30s").code == 0
     assert contents(stage.rows()) == echoes(10)
     assert [stage.sent(index) for index in (0, 1)] == [1, 1]
+
+
+def test_a_deadline_of_the_queue(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two start at once and take 1.2 s; the others have waited too long by then."""
+    monkeypatch.setenv("ALPHA_KEY", "sk-slow-account")
+    stage.configure("max_concurrency = 2")
+    assert headway("run", "in.jsonl", "--max-wait", "1s").code == 3
+    assert stage.job()["state"] == "deadline"
+    rows = stage.rows()
+    assert [row["headway"]["status"] for row in rows[:2]] == ["succeeded"] * 2
+    assert {row["error"]["code"] for row in rows[2:]} == {"deadline"}
+    assert "max_wait" in rows[2]["error"]["message"]
+    assert len(rows) == 10
+    monkeypatch.setenv("ALPHA_KEY", KEY_THAT_WORKS)
+    assert headway("resume").code == 0
+    assert contents(stage.rows()) == echoes(10)
+    assert [stage.sent(index) for index in (0, 1, 2)] == [1, 1, 1]
 
 
 def test_a_timeout_is_retried_and_then_reported(

@@ -258,7 +258,7 @@ def test_stats_and_clear(stage: Stage, headway: Headway) -> None:
 
     refused = headway("cache", "clear")
     assert (refused.code, "this would remove 2 answers — confirm with -y" in refused.err) == (2, True)
-    assert headway("cache", "clear", "-y", "--older-than", "1h").out == "no such answers in the cache\n"
+    assert headway("cache", "clear", "-y", "--older-than", "1h").out == "no cached answers match\n"
     assert headway("cache", "clear", "-y", "--model", "gpt-y").code == 0
     assert json.loads(headway("cache", "stats", "--json").out)["entries"] == 2
     wrong = headway("cache", "clear", "-y", "--older-than", "soon")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Headway
-from tests.crash.stage import Stage, plain
+from tests.crash.stage import PATIENCE_S, Stage, plain
 
 CONVERSATIONS = 4
 TURNS = 4
@@ -118,7 +119,11 @@ def test_turns_behind_a_failure_are_skipped_and_tried_again_with_it(
     codes = [None if row["error"] is None else row["error"]["code"] for row in stage.rows()]
     assert set(codes) == {"transient", "upstream_failed"}
     assert codes[7] == "upstream_failed"
-    assert "unit 5, which it builds on, did not succeed" in stage.rows()[7]["error"]["message"]
+    assert [row["error"]["message"] for row in stage.rows()[7:15:7]] == [
+        "unit 'u5', which it depends on, was skipped",
+        "unit 'u7', which it depends on, was skipped",
+    ]
+    assert stage.rows()[5]["error"]["message"] == "unit 'u0', which it depends on, failed"
     monkeypatch.setenv("ALPHA_KEY", "sk-another-account")
     planned = json.loads(headway("run", "in.jsonl", "--only-failed", "--dry-run", "--json").out)
     assert planned["requests"] == len(mixed(stage))
@@ -164,6 +169,24 @@ def test_a_turn_that_waits_for_a_lane_that_stopped_says_so_and_goes_on_later(
     monkeypatch.setenv("ALPHA_KEY", "sk-another-account")
     assert headway("resume", "-q").code == 0
     assert texts(stage) == ["echo: a", "echo: b"]
+
+
+def test_the_next_run_has_no_reasons_of_the_run_before(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One lane stops, and a unit of the other fails: `retry --failed` runs only that one, and the rest waits without a reason."""
+    alpha, _, beta = (stage.root / "headway.toml").read_text().partition("[providers.beta]")
+    (stage.root / "headway.toml").write_text(
+        f"{alpha}[providers.beta]{beta.replace('ALPHA_KEY', 'REVOKED_KEY')}"
+    )
+    monkeypatch.setenv("REVOKED_KEY", "sk-revoked-account")
+    row = {"conversation": "c", "model": "beta/x"}
+    stage.write_input([{**row, "prompt": "a"}, {**row, "prompt": "b"}, {"prompt": "bad", "n": 500}])
+    assert headway("run", "in.jsonl", "-q").code == 1
+    assert [row["error"]["code"] for row in stage.rows()] == ["auth", "auth", "invalid"]
+    assert headway("retry", "--failed", "-q").code == 1
+    assert [row["error"]["message"] for row in stage.rows()[:2]] == ["not run yet"] * 2
+    assert stage.query("SELECT code, message, not_before_utc FROM units LIMIT 2") == [(None, None, None)] * 2
 
 
 def test_a_sample_is_taken_over_with_what_it_rests_on(stage: Stage, headway: Headway) -> None:
@@ -228,6 +251,30 @@ def test_a_turn_after_a_repair_sees_the_final_answer_alone(stage: Stage, headway
     ]
 
 
+def test_a_wait_for_other_units_has_a_name(stage: Stage, headway: Headway) -> None:
+    """The first unit takes five minutes, and the others wait for it."""
+    config = (stage.root / "headway.toml").read_text().replace("ALPHA_KEY", "STUCK_KEY", 1)
+    (stage.root / "headway.toml").write_text(config)
+    stage.env["STUCK_KEY"] = "sk-stuck-account"
+    stage.write_input(
+        [
+            {"prompt": str(n), "conversation": "c", "model": model}
+            for n, model in enumerate(("alpha/x", "alpha/x", "beta/x", "beta/x", "alpha/x"))
+        ]
+    )
+    with stage.process("run", "in.jsonl", "-q"):
+        give_up_at = time.monotonic() + PATIENCE_S
+        while "; waits: other units" not in (shown := headway("status").out):
+            assert time.monotonic() < give_up_at, shown
+            time.sleep(0.1)
+        assert "alpha/x: 2 pending, 1 running; waits: other units that must finish first" in shown
+        assert "beta/x: 2 pending; waits: other units that must finish first" in shown
+        lanes = stage.progress()["lanes"]
+    assert {name: lane["remaining"] for name, lane in lanes.items()} == {"alpha/x": 2, "beta/x": 2}
+    assert {name: lane["waiting_for_others"] for name, lane in lanes.items()} == {"alpha/x": 2, "beta/x": 2}
+    assert {lane["wait_reason"]["code"] for lane in lanes.values()} == {"other_units"}
+
+
 # -- money ---------------------------------------------------------------------------------------------------------
 
 
@@ -286,6 +333,18 @@ def test_bad_use_is_refused_before_anything_is_sent(stage: Stage, headway: Headw
     assert 'in.jsonl:2: "store_as" must be a name' in done.err
     assert stage.query("SELECT count(*) FROM units") == [(0,)]
     assert headway("run", "in.jsonl", "--dry-run").code == 2
+
+
+@pytest.mark.parametrize(
+    "command", [("run", "in.jsonl"), ("plan", "in.jsonl"), ("run", "in.jsonl", "--dry-run")]
+)
+def test_a_name_that_is_stored_too_late_gives_a_warning(
+    stage: Stage, headway: Headway, command: tuple[str, ...]
+) -> None:
+    stage.write_input([{"id": "a", "prompt": "{{x}}"}, {"id": "b", "prompt": "b", "store_as": "x"}])
+    done = headway(*command)
+    assert done.code == 0
+    assert done.err.count("{{x}} in row 'a' (row 'b' stores it)") == 1
 
 
 # -- functions -----------------------------------------------------------------------------------------------------

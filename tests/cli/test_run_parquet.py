@@ -14,6 +14,8 @@ import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import Stage
 
+from headway.install_hint import install_command
+
 PROMPT = ("--prompt", "say {{text}} on {{day}}")
 
 
@@ -88,9 +90,13 @@ def test_rows_in_parquet_out(stage: Stage, headway: Headway) -> None:
 
 
 @pytest.mark.usefixtures("reviews")
-def test_rows_are_the_default_and_export_makes_the_table(stage: Stage, headway: Headway) -> None:
+def test_a_table_is_the_default_and_export_makes_rows_and_tables(stage: Stage, headway: Headway) -> None:
     assert headway("run", "reviews.parquet", *PROMPT, "-q").code == 0
-    first = json.loads((stage.root / "reviews.results.jsonl").read_text().splitlines()[0])
+    assert (
+        pq.read_table(stage.root / "reviews.results.parquet")["answer"].to_pylist()[0]
+        == "echo: say good on 2024-01-31"
+    )
+    first = json.loads(headway("export").out.splitlines()[0])
     assert first["headway"]["metadata"] == {"text": "good", "day": "2024-01-31", "kind": "a", "error": 1}
     assert headway("export", "--out", "x.parquet").code == 0
     assert pq.read_table(stage.root / "x.parquet")["day"].to_pylist()[0] == dt.date(2024, 1, 31)
@@ -128,6 +134,6 @@ def test_without_pyarrow_nothing_is_sent(
     ):
         refused = headway(*args)
         assert refused.code == 2
-        said = f"'{name}' needs pyarrow: pip install 'headway[parquet]'"
+        said = f"'{name}' needs pyarrow — {install_command('parquet')}"
         assert refused.err.splitlines() == [f"headway: {said}"]
     assert stage.query("SELECT count(*) FROM jobs") == [(0,)]

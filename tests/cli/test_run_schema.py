@@ -59,7 +59,7 @@ def test_an_answer_that_does_not_fit_is_requested_once_more(stage: Stage, headwa
     assert never["response"] is None
     assert never["error"] == {
         "code": "invalid",
-        "message": "the answer does not fit the schema: it is not JSON: invalid character (byte 0)",
+        "message": "the answer is not JSON: 'sorry'",
     }
     own, again = sent(stage, 1)
     assert own["response_format"]["json_schema"]["strict"] is True
@@ -123,7 +123,7 @@ def test_gemini_and_bedrock(
         good, repaired, never = csv.DictReader(file)
     assert json.loads(good["answer"]) == {"mood": "good", "score": 0.5, "tags": ["a"]}
     assert (repaired["answer.mood"], repaired["answer.score"]) == ("better", "1")
-    assert never["error"].startswith("invalid: the answer does not fit the schema")
+    assert never["error"].startswith("invalid: the answer ")
     own, again = sent(stage, 1)
     turns = again.get("contents") or again["messages"]
     assert [turn["role"] for turn in turns] == ["user", turns[1]["role"], "user"]
@@ -153,7 +153,7 @@ def test_requests_that_bedrock_and_gemini_do_not_support(
     rows(stage, {"prompt": "#fits", "model": "g/m", "n": 2}, invoke)
     refused = headway("run", "in.jsonl", *ASK)
     assert refused.code == 2
-    assert 'in.jsonl:1: "generationConfig.candidateCount" does not go with --schema' in refused.err
+    assert 'in.jsonl:1: "generationConfig.candidateCount" cannot be combined with --schema' in refused.err
     assert "in.jsonl:2: --schema goes with /model/{model}/converse" in refused.err
 
 
@@ -175,7 +175,7 @@ def test_a_resumed_job_still_has_its_schema(stage: Stage, headway: Headway) -> N
     (stage.root / "mood.json").unlink()
     done = headway("retry", "--failed")
     assert done.code == 1
-    assert "does not fit the schema" in done.err
+    assert "the answer is not JSON: 'sorry'" in done.err
     assert stage.query('SELECT count(*) FROM attempts WHERE "index" = 0') == [(4,)]
 
 
@@ -213,8 +213,8 @@ def test_rows_that_cannot_be_asked_for_json(stage: Stage, headway: Headway) -> N
     rows(stage, {"input": "x", "model": "gpt-x"}, {"prompt": "#fits", "n": 3}, {"prompt": "#fits", "n": 1})
     refused = headway("run", "in.jsonl", *ASK)
     assert refused.code == 2
-    assert "in.jsonl:1: --schema is for answers with a text, and /v1/embeddings gives none" in refused.err
-    assert 'in.jsonl:2: "n" does not go with --schema' in refused.err
+    assert "in.jsonl:1: --schema is for text answers, and /v1/embeddings returns none" in refused.err
+    assert 'in.jsonl:2: "n" cannot be combined with --schema' in refused.err
     assert headway("run", "in.jsonl", *ASK, "--skip-bad-rows", "-q").code == 0
 
 
@@ -267,3 +267,23 @@ def test_columns_have_types_in_parquet(stage: Stage, headway: Headway) -> None:
     assert str(table.schema.field("answer.score").type) == "double"
     assert table["answer.score"].to_pylist() == [0.5, None]
     assert table["headway_answer.mood"].to_pylist() == ["good", None]
+
+
+@pytest.mark.parametrize("vendor", [*VENDORS, "openai", "anthropic"])
+def test_the_fake_answers_as_the_schema_says(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, vendor: str
+) -> None:
+    settings, model = VENDORS.get(vendor, (f'kind = "{vendor}"\napi_key_env = "GEMINI_API_KEY"', "model-x"))
+    for variable in ("GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.setenv(variable, "any-key-at-all")
+    base = stage.fake.url + ("/v1" if vendor == "openai" else "")
+    (stage.root / "headway.toml").write_text(
+        f'[providers.p]\n{settings}\nbase_url = "{base}"\nmodel = "{model}"\n'
+    )
+    rows(stage, {"prompt": "What a day"}, {"prompt": "Rain again"})
+    done = headway("run", "in.jsonl", *ASK, "--out", "o.csv")
+    assert done.code == 0, done.err
+    with (stage.root / "o.csv").open(newline="") as file:
+        first, _ = csv.DictReader(file)
+    assert stage.query("SELECT max(number) FROM attempts") == [(1,)]
+    assert first["answer.mood"] == "echo: What a day"

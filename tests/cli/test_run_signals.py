@@ -50,7 +50,7 @@ def test_the_first_ctrl_c_lets_requests_in_flight_finish(stage: Stage, headway: 
         process.send_signal(number)
         code, took_s, err = ended(process)
     assert code == 130
-    assert "nothing new starts" in err
+    assert "no new units start" in err
     assert "headway resume" in err
     assert stage.committed() == {0, 1}
     assert [stage.sent(index) for index in range(4)] == [1, 1, 0, 0]

@@ -48,12 +48,21 @@ ECHOES = ["echo: say good", "echo: say bad, really", "echo: say two\nlines"]
 
 @pytest.mark.usefixtures("reviews")
 def test_each_row_of_a_table_is_a_request(stage: Stage, headway: Headway) -> None:
-    done = headway("run", "reviews.csv", *PROMPT)
+    done = headway("run", "reviews.csv", *PROMPT, "--out", "reviews.results.jsonl")
     assert done.code == 0, done.err
     rows = results(stage)
     assert answers(rows) == ECHOES
     assert [row["custom_id"] for row in rows] == ["r1", "r2", "r3"]
     assert rows[1]["headway"]["metadata"] == {"text": "bad, really", "stars": "1"}
+
+
+@pytest.mark.usefixtures("reviews")
+def test_a_misspelt_column_comes_before_the_check_of_the_output(stage: Stage, headway: Headway) -> None:
+    (stage.root / "reviews.results.csv").write_text("mine")
+    refused = headway("run", "reviews.csv", "--prompt", "say {{txet}}")
+    assert refused.code == 2
+    assert "has no column 'txet', which --prompt names — did you mean 'text'?" in refused.err
+    assert "reviews.results.csv exists" in headway("run", "reviews.csv", *PROMPT).err
 
 
 def test_the_same_prompt_resumes_and_another_is_a_new_job(
@@ -95,7 +104,7 @@ def test_mistakes_are_refused_before_anything_is_sent(stage: Stage, headway: Hea
         assert refused.code == 2, args
         assert message in refused.err
         assert len(refused.err.splitlines()) == 1, refused.err
-    assert not (stage.root / "reviews.results.jsonl").exists()
+    assert not list(stage.root.glob("reviews.results.*"))
     if stage.db.exists():
         assert json.loads(headway("jobs", "--json").out) == []
 
@@ -107,7 +116,8 @@ def test_ragged_rows_are_named_or_left_out(stage: Stage, headway: Headway, revie
     assert refused.code == 2
     assert "reviews.csv:6: expected 3 cells, not 2" in refused.err
     assert headway("run", "reviews.csv", *PROMPT, "--skip-bad-rows").code == 0
-    assert [row["custom_id"] for row in results(stage)] == ["r1", "r2", "r3", "r5"]
+    table = sheet(stage.root / "reviews.results.csv")
+    assert [row[0] for row in table] == ["id", "r1", "r2", "r3", "r5"]
 
 
 def test_flags_for_rows_that_lack_something(stage: Stage, headway: Headway) -> None:
@@ -240,7 +250,10 @@ def test_a_sample_is_a_job_of_its_own(stage: Stage, headway: Headway) -> None:
     whole = headway("run", "in.jsonl")
     assert whole.code == 0
     assert len(stage.rows()) == 10
-    assert f"another --limit, as job {sample}: 3 of 10 answers are taken over and not sent again" in whole.err
+    assert (
+        f"another --limit, as job {sample}: 3 of 10 answers are reused and not requested again" in whole.err
+    )
+    assert "all runs:" not in whole.err, "it is the first run of this job"
     assert "this is a new job" not in whole.err
 
 
@@ -423,3 +436,22 @@ def test_safe_cells_without_a_spreadsheet_are_refused(headway: Headway) -> None:
         done = headway(*args, "--safe-cells")
         assert done.code == 2
         assert "--safe-cells is for spreadsheets" in done.err
+
+
+def test_a_prompt_without_a_column_is_warned_about(stage: Stage, headway: Headway) -> None:
+    (stage.root / "in.csv").write_text("text\ngood\nbad\n", encoding="utf-8")
+    warning = "warning: --prompt names no column: every row gets the same question; a column is named by '{{COLUMN}}'"
+    same = headway("run", "in.csv", "--prompt", "say a word", "--progress", "none")
+    assert same.code == 0
+    assert warning in same.err.splitlines()
+    assert warning in headway("plan", "in.csv", "--prompt", "say another").err
+    assert (
+        "warning"
+        not in headway(
+            "run", "in.csv", "--prompt", "say {{text}}", "--progress", "none", "--fresh", "--force"
+        ).err
+    )
+    by_system = headway(
+        "run", "in.csv", "--prompt", "say", "--system", "{{text}}", "--progress", "none", "--fresh", "--force"
+    )
+    assert "warning" not in by_system.err

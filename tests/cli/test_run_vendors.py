@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,7 @@ def test_a_batch_at_the_limit(
     assert all(row["headway"]["usage"]["output_tokens"] > 0 for row in rows)
     account = fake.stats()["accounts"][vendor.name]
     assert (account["admitted"], account["ok"], account["repeats"]) == (UNITS, UNITS, 0)
-    # Headers that speak of the minute and name no reset, over a bucket of one second, cost the most: 25 to 29 of 80 at a cold start.
-    assert json.loads(done.out)["refused"] == sum(account["refused"].values()) < 0.4 * UNITS
+    assert json.loads(done.out)["refused"] == sum(account["refused"].values()) <= UNITS / 10
     [lane] = json.loads(headway("lanes", "--json").out)
     learned = {(m["dimension"], m["limit"], m["period_s"]) for m in lane["learned"]["meters"]}
     if vendor.headers or account["refused"]:
@@ -128,6 +128,10 @@ def test_errors_are_mapped_to_their_kinds(
     assert found == {"fine": None, "long": "too_large", "blocked": "invalid", "wrong": "auth"} | money
 
 
+def instant(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
 def test_a_used_up_daily_limit_is_a_hold(stage: Stage, headway: Headway, no_keys: pytest.MonkeyPatch) -> None:
     no_keys.setenv("GEMINI_API_KEY", "any-key-at-all")
     with fake_process("--rpd", "3", "--burst", "1s") as fake:
@@ -140,7 +144,7 @@ def test_a_used_up_daily_limit_is_a_hold(stage: Stage, headway: Headway, no_keys
     facts = json.loads(done.out)
     assert facts["succeeded"] == 3
     [lane] = json.loads(headway("lanes", "--json").out)
-    assert lane["learned"]["held_until_utc"] > lane["updated_utc"] + 60
+    assert instant(lane["learned"]["held_until_utc"]) > instant(lane["updated_utc"]) + 60
     assert ("requests", 3.0, vendors.DAY) in {
         (m["dimension"], m["limit"], m["period_s"]) for m in lane["learned"]["meters"]
     }

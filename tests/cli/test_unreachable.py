@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 from collections.abc import Iterator
 
 import pytest
 from tests.cli.conftest import Headway
-from tests.crash.stage import Stage
+from tests.crash.stage import PATIENCE_S, Stage
 
 from headway.core.lanes import breaker
 
@@ -76,3 +77,25 @@ def test_an_unreachable_provider_costs_nothing_and_is_named_first(
     assert "tokens in" in money
     assert "at most" not in money
     assert done.err.splitlines()[-1].endswith("--max-cost 0.2"), "the cap was not the trouble"
+
+
+def test_an_interrupted_run_and_its_status_name_the_error(
+    stage: Stage, headway: Headway, dead_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "UNREACHED_S", 60.0)
+    real = stage.fake.url.removeprefix("http://")
+    config = stage.root / "headway.toml"
+    config.write_text(config.read_text().replace(real, dead_address))
+    reason = (
+        f"no connection to {dead_address} (connection refused): check that a server runs there, and base_url"
+    )
+    with stage.process("run", "in.jsonl", "--progress", "plain") as process:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if "no new requests" in line)
+        assert reason in line, "the part that helps is not cut off"
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    waits = f"for another attempt after 'transient': {reason}"
+    assert waits in err
+    assert waits in headway("status").out

@@ -1,4 +1,4 @@
-"""Every database that a store can run over."""
+"""Runs the contract tests over every database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One suite over the cache of every store."""
+"""The contract of the answer cache, run over every database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATH = "/v1/chat/completions"
 
 
 def keyed_job(store: Store, keys: str, name: str = "translate", **units: dict[str, object]) -> int:
-    """A running job with a unit for each letter: what it asks; "-" has no key. `u3={…}` says more of a unit."""
+    """A running job with one unit per letter; equal letters are equal requests, "-" has no key. `u3={…}` sets more fields of a unit."""
     job = store.add_job(new_job(name))
     route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     new = [
@@ -35,7 +35,7 @@ def keyed_job(store: Store, keys: str, name: str = "translate", **units: dict[st
 
 
 def answer(store: Store, job: int, *indexes: int, at_utc: float = 300.0, caching: bool = True) -> WriteBatch:
-    """These units succeed: one batch."""
+    """Let these units succeed, in one batch."""
     lane = store.lane("key-a", "alpha/m").id
     batch = WriteBatch(job, caching=caching)
     for index in indexes:
@@ -191,7 +191,7 @@ def test_the_unit_that_runs_first_is_the_leader(store: Store) -> None:
 
 
 def test_equal_requests_to_two_providers_are_not_grouped(store: Store) -> None:
-    """A lane that is held must not keep another's unit waiting."""
+    """A held lane must not delay a unit of another lane."""
     job = store.add_job(new_job())
     routes = [store.add_route(job, StoredRoute(name, "openai", "m")) for name in ("alpha", "beta")]
     store.add_units(job, 0, [NewUnit(f"u{n}", routes[n % 2], PATH, b"{}") for n in range(4)])

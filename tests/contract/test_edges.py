@@ -100,7 +100,7 @@ def test_a_request_is_shown_as_it_was_sent_and_its_row_is_kept(store: Store) -> 
     assert [unit.chars for unit in store.next_of_route(job, route.id, 0, -1, 9)] == [0, 9, 0, 0, 0]
 
 
-def test_what_a_lost_attempt_may_cost_is_judged_by_what_was_sent(store: Store) -> None:
+def test_the_possible_cost_of_a_lost_attempt_is_that_of_the_rendered_request(store: Store) -> None:
     job = job_with_edges(store, (1, "c", 0))
     render(store, job, 1, b"x" * 500, 480)
     batch = WriteBatch(job)
@@ -113,7 +113,7 @@ def test_what_a_lost_attempt_may_cost_is_judged_by_what_was_sent(store: Store) -
 # -- trying again ----------------------------------------------------------------------------------------------
 
 
-def test_the_failed_ones_are_tried_again_with_those_that_were_skipped_because_of_them(store: Store) -> None:
+def test_failed_units_are_retried_with_the_units_that_were_skipped_because_of_them(store: Store) -> None:
     job = job_with_edges(store, (1, "c", 0), (2, "c", 1), (4, "c", 3))
     end(store, job, 0, "failed", code="invalid")
     for index in (1, 2):
@@ -124,7 +124,23 @@ def test_the_failed_ones_are_tried_again_with_those_that_were_skipped_because_of
     assert the_job(store).ended == 0
 
 
-def test_a_unit_whose_upstream_is_not_tried_again_is_left_out(store: Store) -> None:
+def test_a_skipped_unit_names_the_unit_that_it_depends_on(store: Store) -> None:
+    job = job_with_edges(store, (1, "c", 0), (2, "c", 1), (4, "c", 3))
+    end(store, job, 3, "timed_out", code="deadline")
+    batch = WriteBatch(job)
+    batch.change(0, UnitChange("failed", code="invalid", message="no", finished_utc=3.0))
+    for index, upstream in ((1, 0), (2, 1), (4, 3)):
+        batch.change(index, UnitChange("skipped", code="upstream_failed", finished_utc=3.0))
+        batch.skipped.append((index, upstream))
+    store.commit(batch)
+    assert [(row.code, row.message) for row in store.results(job, -1, 9) if row.status == "skipped"] == [
+        ("upstream_failed", "unit 'u0', which it depends on, failed"),
+        ("upstream_failed", "unit 'u1', which it depends on, was skipped"),
+        ("upstream_failed", "unit 'u3', which it depends on, timed out"),
+    ]
+
+
+def test_a_skipped_unit_with_an_upstream_that_is_not_retried_stays_skipped(store: Store) -> None:
     job = job_with_edges(store, (2, "c", 0), (2, "r", 1), (4, "c", 2))
     end(store, job, 0, "failed", code="invalid")
     end(store, job, 1, "cancelled", code="interrupted")
@@ -146,7 +162,7 @@ def succeed(store: Store, job: int, *indexes: int) -> None:
 EDGES = ((1, "c", 0), (2, "c", 1), (4, "r", 3))
 
 
-def test_answers_are_taken_over_with_those_that_they_rest_on(store: Store) -> None:
+def test_an_answer_is_adopted_with_the_answers_that_it_depends_on(store: Store) -> None:
     earlier = job_with_edges(store, *EDGES, name="earlier")
     succeed(store, earlier, 0, 1, 2, 3, 4)
     render(store, earlier, 2, b'{"sent":2}')
@@ -157,7 +173,7 @@ def test_answers_are_taken_over_with_those_that_they_rest_on(store: Store) -> No
     assert store.request(job, 2) == (PATH, b'{"sent":2}'), "it shows what was sent for the answer"
 
 
-def test_pages_of_taken_over_answers_may_part_a_conversation(store: Store) -> None:
+def test_a_conversation_may_be_adopted_in_several_pages(store: Store) -> None:
     earlier = job_with_edges(store, *EDGES, name="earlier")
     succeed(store, earlier, 0, 1, 2, 3, 4)
     job = job_with_edges(store, *EDGES)
@@ -166,8 +182,8 @@ def test_pages_of_taken_over_answers_may_part_a_conversation(store: Store) -> No
     assert statuses(store, job) == ["cached"] * 5
 
 
-def test_an_answer_that_rests_on_another_jobs_answers_is_not_taken_over(store: Store) -> None:
-    """Unit 0 has the first job's answer, so unit 1 must not have the second job's: that was made from another answer."""
+def test_an_answer_that_depends_on_answers_of_another_job_is_not_adopted(store: Store) -> None:
+    """Unit 0 has the answer of the first job. The second job's answer of unit 1 was made from another answer of unit 0."""
     first = job_with_edges(store, *EDGES, name="first")
     succeed(store, first, 0)
     second = job_with_edges(store, *EDGES, name="second")
@@ -178,7 +194,7 @@ def test_an_answer_that_rests_on_another_jobs_answers_is_not_taken_over(store: S
     assert statuses(store, job) == ["cached", "pending", "pending", "cached", "cached"]
 
 
-def test_a_job_that_has_answers_of_both_hands_on_what_fits(store: Store) -> None:
+def test_a_job_with_answers_of_two_jobs_passes_on_those_that_fit_together(store: Store) -> None:
     first = job_with_edges(store, *EDGES, name="first")
     succeed(store, first, 0, 1)
     middle = job_with_edges(store, *EDGES, name="middle")
@@ -189,13 +205,13 @@ def test_a_job_that_has_answers_of_both_hands_on_what_fits(store: Store) -> None
     assert statuses(store, job) == ["cached", "cached", "cached", "cached", "pending"]
 
 
-def test_a_request_that_is_not_known_yet_has_no_key(store: Store) -> None:
+def test_a_unit_whose_request_is_rendered_late_has_no_cache_key(store: Store) -> None:
     job = job_with_edges(store, (1, "c", 0), (3, "c", 2))
     assert [unit.index for unit in store.cache.unkeyed(job, -1, 9)] == [0, 2, 4]
 
 
-def test_a_unit_that_others_wait_for_is_sent_itself(store: Store) -> None:
-    """The scheduler hears nothing of units that follow others, so a unit that others wait for follows none."""
+def test_a_unit_that_others_wait_for_does_not_follow_an_equal_request(store: Store) -> None:
+    """The scheduler does not see followers, so a unit that others wait for must not be one."""
     waiting: dict[str, object] = {"after": (Edge("c", 1),)}
     job = keyed_job(store, "aaa-", u3=waiting)
     assert store.cache.group(job) == 1
@@ -227,7 +243,7 @@ def test_units_of_a_running_job_may_have_edges(store: Store) -> None:
 
 
 def children(route: int, wanted: int = 2) -> Grow:
-    """Every unit of the first generation adds so many when it ends; the last of them waits for the others."""
+    """Each unit of the first generation adds `wanted` units when it ends; the last of them waits for the others."""
 
     def grow(store: Store, ended: Sequence[int]) -> list[NewUnit]:
         return [
@@ -270,8 +286,8 @@ def test_a_unit_is_added_once(store: Store) -> None:
     assert the_job(store).total == 7
 
 
-def test_what_ended_without_a_batch_adds_its_units_later(store: Store) -> None:
-    """Answers from the cache and of other jobs."""
+def test_units_that_ended_without_a_batch_grow_the_job_later(store: Store) -> None:
+    """Units get answers from the cache and from other jobs without a batch."""
     job = job_with_edges(store)
     [route] = store.routes(job)
     end(store, job, 0, "succeeded")

@@ -1,4 +1,4 @@
-"""Each run of a job takes the job over from the one before: what an earlier run still has to record is refused."""
+"""Each run of a job takes the job over from the previous run. Later commits of the previous run are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attempts left behind is kept by every store, and goes with its job."""
+"""Every store keeps the notes of attempts, and removes them with their job."""
 
 from __future__ import annotations
 

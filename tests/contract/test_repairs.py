@@ -1,4 +1,4 @@
-"""Every store keeps answers that did not fit, and what a unit goes on with, in one transaction with its state."""
+"""Every store records an answer that did not fit the schema, the repair request and the unit's state in one transaction."""
 
 from __future__ import annotations
 

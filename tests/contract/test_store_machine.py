@@ -1,7 +1,7 @@
-"""Random runs against a store, and plain books beside it: after every commit both say the same of each unit and of the job.
+"""Random runs against a store and a simple model of it: after every commit both agree about each unit and the job.
 
-The machine plays the engine: it knows where each unit stands, fills a batch with moves that are possible from there,
-commits now and then, and sometimes dies with a batch that was never committed. Then the books go back to the last commit.
+The machine plays the engine. It knows the status of each unit, fills a batch with moves that are possible from there, commits
+now and then, and sometimes crashes with a batch that was never committed. The model then returns to the last commit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ codes = st.sampled_from((None, "rate", "invalid"))
 
 @dataclass
 class Unit:
-    """What a unit's records have to show."""
+    """The expected records of a unit."""
 
     route: int
     priority: int
@@ -65,8 +65,8 @@ class Unit:
 
 
 @dataclass
-class Books:
-    """What the job's records have to show."""
+class JobModel:
+    """The expected records of the job."""
 
     units: list[Unit]
     state: State = "running"
@@ -78,20 +78,20 @@ class Books:
     commands: list[tuple[str, int]] = field(default_factory=list)
 
     def begin(self, only_failed: bool) -> None:
-        """The next run starts: what was out is lost, what ended badly is pending again."""
+        """A run begins: attempts in flight are lost, units without success are pending again, and no pending unit has a reason."""
         reopened = ("failed", "timed_out") if only_failed else ENDED_BADLY
         for unit in self.units:
             if unit.status in ("assigned", "running"):
                 sent_utc = unit.sent_utc if unit.status == "running" else None
                 unit.attempts.append(("lost", "crash", sent_utc, None))
                 unit.reopen()
-            elif unit.status in reopened:
+            elif unit.status in (*reopened, "pending"):
                 unit.reopen()
         self.state, self.commands = "running", []
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """A store, and what the engine believes of it."""
+    """A store, and two models of it: with and without the changes that are not committed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,8 +103,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.lanes = [self.store.lane(f"key-{model}", f"alpha/{model}").id for model in "mn"]
         self.worker = 0
         self.batch = WriteBatch(self.job)
-        self.now = Books([])
-        self.committed = Books([])
+        self.now = JobModel([])
+        self.committed = JobModel([])
         self.utc = 1_000.0
         self.moves = 0
 
@@ -121,7 +121,7 @@ class StoreMachine(RuleBasedStateMachine):
         other = self.store.add_job(new_job(BYSTANDER))
         route = self.store.add_route(other, StoredRoute("alpha", "openai", "m"))
         self.store.add_units(other, 0, [new_unit(f"u{n}", route) for n in range(3)])
-        self.committed = Books(
+        self.committed = JobModel(
             [
                 Unit(route, priority, serial, unit.body)
                 for (route, priority, serial), unit in zip(shape, units, strict=True)
@@ -141,7 +141,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self.utc
 
     def pick(self, pick: int, *wanted: str) -> int | None:
-        """One of the units that stand there, if there are any."""
+        """One of the units with such a status, if there is one."""
         self.moves += 1
         able = [index for index, unit in enumerate(self.now.units) if unit.status in wanted]
         return able[pick % len(able)] if able else None
@@ -217,13 +217,13 @@ class StoreMachine(RuleBasedStateMachine):
         code=codes,
     )
     def whole_attempt(self, pick: int, lane: int, status: str, code: str | None) -> None:
-        """Everything about a try in one batch, as it comes when answers are quicker than the disk."""
+        """All changes of an attempt in one batch, as when answers arrive faster than commits."""
         self.intend([pick], lane, True)
         self.end_attempt(pick, lane, status, code, 0.25)
 
     @rule(pick=picks, body=st.sampled_from((None, b"again")))
     def run_again(self, pick: int, body: bytes | None) -> None:
-        """A unit that came to an end and is submitted once more: that end is on record by then."""
+        """An ended unit is submitted again. Its end has been committed before."""
         self.commit()
         if (index := self.pick(pick, *ENDED_BADLY)) is not None:
             unit = self.now.units[index]
@@ -250,14 +250,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(("pause", "limit")), value=st.integers(0, 9))
     def ask(self, what: str, value: int) -> None:
-        """Another process: on record at once."""
+        """Another process sends a command, which is recorded at once."""
         self.store.add_command(self.job, what, {"value": value}, self.tick())
         self.now.commands.append((what, value))
         self.committed.commands.append((what, value))
 
     @rule(pick=picks)
     def carry_out(self, pick: int) -> None:
-        """The command is not in the books from here on, even if it stands in the records until the commit."""
+        """The command leaves the model now, and the store with the next commit."""
         self.commit()
         if asked := self.store.open_commands(self.job):
             self.batch.done_commands.append((asked[pick % len(asked)].id, self.utc))
@@ -275,7 +275,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.moves >= MOVES)
     @rule(only_failed=st.booleans())
     def crash(self, only_failed: bool) -> None:
-        """What was not committed never happened; the next run finds what was."""
+        """Changes that were not committed are lost; the next run sees the committed ones."""
         self.begin(only_failed)
         self.compare()
 
@@ -306,9 +306,9 @@ class StoreMachine(RuleBasedStateMachine):
     # -- what is on record -------------------------------------------------------------------------------------
 
     def compare(self) -> None:
-        """The records show what was committed, and nothing else."""
-        books, store, job = self.committed, self.store, the_job(self.store, JOB)
-        for unit, result in zip(books.units, store.results(self.job, -1, 1_000), strict=True):
+        """The store has what was committed, and nothing else."""
+        expected, store, job = self.committed, self.store, the_job(self.store, JOB)
+        for unit, result in zip(expected.units, store.results(self.job, -1, 1_000), strict=True):
             index = result.index
             assert (result.status, result.code, result.message) == (unit.status, unit.code, unit.message)
             assert (result.finished_utc, result.input_tokens) == (unit.finished_utc, unit.input_tokens)
@@ -320,23 +320,23 @@ class StoreMachine(RuleBasedStateMachine):
             ]
             assert tried == unit.attempts
             assert store.request(self.job, index)[1] == unit.request
-        standing = [unit.status for unit in books.units]
+        standing = [unit.status for unit in expected.units]
         assert job.counts == {name: standing.count(name) for name in job.counts}
-        assert job.state == books.state
+        assert job.state == expected.state
         assert {
             self.routes.index(route): use for route, use in store.use_by_route(self.job).items()
-        } == books.uses
-        assert job.attempts == sum(use.attempts for use in books.uses.values())
-        assert job.refused == books.notes + sum(use.refused for use in books.uses.values())
-        assert [event.text for event in store.events(self.job)] == books.events
+        } == expected.uses
+        assert job.attempts == sum(use.attempts for use in expected.uses.values())
+        assert job.refused == expected.notes + sum(use.refused for use in expected.uses.values())
+        assert [event.text for event in store.events(self.job)] == expected.events
         kept = {self.lanes.index(lane.id): lane.record for lane in store.lanes() if lane.record}
-        assert kept == books.lane_records
-        assert [(one.what, one.args["value"]) for one in store.open_commands(self.job)] == books.commands
+        assert kept == expected.lane_records
+        assert [(one.what, one.args["value"]) for one in store.open_commands(self.job)] == expected.commands
         assert statuses(store, the_job(store, BYSTANDER).id) == ["pending"] * 3
         self.compare_cursors()
 
     def compare_cursors(self) -> None:
-        """Every pending unit is given by the cursor of its kind, in order, and by no other."""
+        """Each pending unit is returned by the cursor of its route and priority, in order, and by no other cursor."""
         units, store = self.committed.units, self.store
         waiting = [index for index, unit in enumerate(units) if unit.status == "pending"]
         for place, route in enumerate(self.routes):

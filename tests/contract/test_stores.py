@@ -1,4 +1,4 @@
-"""One suite over every store: whatever is true of one is true of all."""
+"""The contract of a store, run over every database."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from headway.core.model import Kind
 from headway.core.reasons import AccountRefused
 from headway.errors import DuplicateId, StoreError
+from headway.stores.client_claims import FIRST_CLIENT
 from headway.stores.records import (
     Attempt,
     AttemptView,
@@ -20,6 +21,7 @@ from headway.stores.records import (
     Family,
     Job,
     JobEvent,
+    LatencyFigures,
     NewJob,
     NewUnit,
     PendingUnit,
@@ -32,7 +34,7 @@ from headway.stores.records import (
     UsageSample,
     UsageTotals,
 )
-from headway.stores.store import Store, chunks
+from headway.stores.store import CHUNK_BYTES, Store, chunks
 from headway.stores.write_batch import WriteBatch
 
 from .records import (
@@ -302,13 +304,35 @@ def assert_empty(store: Store, job: int) -> None:
 # -- claims ------------------------------------------------------------------------------------------------
 
 
+def claim_on(lane: int, claim: bytes) -> StoredClaim:
+    return StoredClaim(lane, "other", claim, "alpha/m", of_program=True)
+
+
+def test_a_client_claims_a_lane_as_a_job_does_and_has_no_name(store: Store) -> None:
+    job, _, lane = begun(store, 1)
+    store.clients.renew(FIRST_CLIENT + 1, {lane: (b'{"weight":1}', 300.0)}, {lane: (b"{}", b"{}", 300.0)})
+
+    assert [(one.name, one.claim) for one in store.claims(job, 299.0, 301.0)] == [("", b'{"weight":1}')]
+    assert store.claims(FIRST_CLIENT + 1, 299.0, 301.0) == []
+    assert [one.updated_utc for one in store.lanes() if one.id == lane] == [300.0]
+
+
+def test_a_client_that_ends_leaves_nothing_and_forgets_those_that_were_killed(store: Store) -> None:
+    job, _, lane = begun(store, 1)
+    for client, utc in ((1, 9_000.0), (2, 100.0), (3, 8_999.0)):
+        store.clients.renew(FIRST_CLIENT + client, {lane: (b"{}", utc)}, {})
+    store.clients.end(FIRST_CLIENT + 1, {}, 9_001.0)
+    assert store.claims(job, 0.0, 1e9) == store.claims(job, 8_999.0, 8_999.0)
+    assert len(store.claims(job, 0.0, 1e9)) == 1
+
+
 def test_claims_of_other_jobs_count_while_they_are_fresh(store: Store) -> None:
     (job, _, lane), (other, worker, _) = begun(store, 1), begun(store, 1, "other")
     batch = WriteBatch(other, worker)
     batch.claims[lane] = (b'{"weight":3}', 300.0)
     store.commit(batch)
 
-    assert store.claims(job, 299.0, 301.0) == [StoredClaim(lane, "other", b'{"weight":3}')]
+    assert store.claims(job, 299.0, 301.0) == [claim_on(lane, b'{"weight":3}')]
     assert store.claims(other, 299.0, 301.0) == [], "a job does not compete with itself"
     assert store.claims(job, 300.5, 301.0) == []
     assert store.claims(job, 200.0, 299.5) == [], "a clock that was put back"
@@ -316,7 +340,7 @@ def test_claims_of_other_jobs_count_while_they_are_fresh(store: Store) -> None:
     batch = WriteBatch(other, worker)
     batch.claims[lane] = (b'{"weight":1}', 310.0)
     store.commit(batch)
-    assert store.claims(job, 309.0, 311.0) == [StoredClaim(lane, "other", b'{"weight":1}')]
+    assert store.claims(job, 309.0, 311.0) == [claim_on(lane, b'{"weight":1}')]
 
     store.end_run(other, worker, "complete", 311.0, {})
     assert store.claims(job, 309.0, 311.0) == []
@@ -503,6 +527,34 @@ def test_failures_are_grouped_by_code_the_most_frequent_first(store: Store) -> N
     assert store.failed(job) == [0, 1, 3, 4, 6]
 
 
+def test_latencies_are_those_of_units_that_succeeded_on_these_routes(store: Store) -> None:
+    job = store.add_job(new_job())
+    routes = [store.add_route(job, StoredRoute("alpha", "openai", model)) for model in ("a", "b")]
+    store.add_units(job, 0, [new_unit(f"u{n}", routes[n % 2]) for n in range(44)])
+    store.seal(job, 44, MODELS, "d2")
+    for n in range(40):  # Unit n takes n / 2 + 1 seconds on route a, and ten times as long on route b.
+        took = (n // 2 + 1) * (10.0 if n % 2 else 1.0)
+        end(store, job, n, "succeeded", started_utc=300.0 - took)
+    end(store, job, 40, "failed", started_utc=1.0)
+    assert store.latencies(job, [routes[0]]) == LatencyFigures(20, 10.5, 10.0, 19.0)
+    assert store.latencies(job, [routes[1]]) == LatencyFigures(20, 105.0, 100.0, 190.0)
+    both = store.latencies(job, routes)
+    assert both is not None
+    assert (both.units, both.mean_s) == (40, 57.75)
+    assert store.latencies(job, []) is None
+    assert store.per_route(job) == {
+        routes[0]: {"failed": 1, "pending": 1, "succeeded": 20},
+        routes[1]: {"pending": 2, "succeeded": 20},
+    }
+
+
+def test_long_requests_are_added_in_smaller_transactions() -> None:
+    short = [NewUnit(str(n), 1, "/p", b"x") for n in range(25)]
+    assert [len(chunk) for chunk in chunks(short, 10)] == [10, 10, 5]
+    long = [NewUnit(str(n), 1, "/p", bytes(CHUNK_BYTES // 2)) for n in range(5)]
+    assert [len(chunk) for chunk in chunks(long, 10)] == [2, 2, 1]
+
+
 def test_per_lane_counts_statuses_by_provider_and_model(store: Store) -> None:
     job = store.add_job(new_job())
     routes = [store.add_route(job, StoredRoute("alpha", "openai", model)) for model in ("m", "n")]
@@ -562,7 +614,7 @@ def test_a_lane_is_one_for_all_jobs_and_keeps_what_it_learned(store: Store) -> N
 def test_workers_are_recorded_from_begin_to_end(store: Store) -> None:
     job, worker, _ = begun(store, 1)
     [busy] = store.workers(job)
-    assert set(busy) == {"id", "name", "pid", "status", "started_utc", "ended_utc"}
+    assert set(busy) == {"id", "name", "pid", "status", "started_utc", "ended_utc", "run", "unit"}
     assert (busy["id"], busy["pid"], busy["status"]) == (worker, os.getpid(), "busy")
     assert (busy["started_utc"], busy["ended_utc"]) == (200.0, None)
 
@@ -571,7 +623,9 @@ def test_workers_are_recorded_from_begin_to_end(store: Store) -> None:
     store.begin(job, {}, "o", 500.0)
 
     workers = [(each["id"] == lost, each["status"], each["ended_utc"]) for each in store.workers(job)]
-    assert workers == [(False, "terminated", 300.0), (True, "failed", 500.0), (False, "busy", None)]
+    assert workers == [(False, "terminated", 300.0), (True, "failed", 400.0), (False, "busy", None)], (
+        "nothing ended in it"
+    )
 
 
 # -- running -------------------------------------------------------------------------------------------------
@@ -615,7 +669,8 @@ def test_begin_reopens_units_records_lost_attempts_and_recounts(store: Store, on
     for index, status in enumerate(ends):
         end(store, job, index, status, tries=1, code="x", message="y", not_before_utc=1.0)
     requeued = WriteBatch(job)
-    requeued.change(7, UnitChange("pending", 1, lane, "rate", "slow down", 250.0))
+    for index in (7, 8):
+        requeued.change(index, UnitChange("pending", 1, lane, "rate", "slow down", 250.0))
     store.commit(requeued)
     intend(store, job, lane, 6, 7)
     note_running(store, job, 260.0, 7)
@@ -633,7 +688,7 @@ def test_begin_reopens_units_records_lost_attempts_and_recounts(store: Store, on
     assert (job_now.settings, job_now.out) == ({"concurrency": 9, "only": ["x"]}, "new.jsonl")
     assert store.unknown_outcomes(job) == []
     assert store.open_commands(job) == []
-    for index in (2, 3, 6, 7):
+    for index in (2, 3, 6, 7, 8):
         result = store.results(job, index - 1, 1)[0]
         assert (result.code, result.message, result.finished_utc) == (None, None, None)
     lost = "the process ended before its outcome was recorded"
@@ -1048,7 +1103,7 @@ def test_a_lost_attempt_counts_as_a_start(store: Store) -> None:
 
 
 def taught(store: Store, name: str, tokens: int) -> None:
-    """A job of four units: one succeeded, one failed, one succeeded without anybody knowing what it used, one waits."""
+    """A job of four units: one succeeded, one failed, one succeeded without usage, one is pending."""
     job, _, _ = begun(store, 4, name)
     used = {"started_utc": 299.5, "input_tokens": tokens, "output_tokens": 5, "cached_tokens": 1}
     end(store, job, 1, "succeeded", **used)
@@ -1176,3 +1231,20 @@ def test_an_empty_column_stays_empty_beside_filled_rows(store: Store, *, togethe
     assert (second.code, second.message, second.input_tokens, second.cached_tokens) == ("invalid", "no", 4, 6)
     attempts = [store.attempts(job, index)[0] for index in (0, 1)]
     assert [(each.message, each.status_code) for each in attempts] == [("no", 400), (None, None)]
+
+
+def test_one_commit_is_all_or_nothing(store: Store) -> None:
+    """Several changes in one transaction: an exception undoes them all."""
+
+    def add(name: str, *, fails: bool) -> None:
+        with store.one_commit():
+            number = store.add_job(NewJob(name, "batch", "in", "d", "", 1.0))
+            store.add_route(number, StoredRoute("alpha", "openai", "gpt-x"))
+            if fails:
+                raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        add("undone", fails=True)
+    assert store.job("undone") is None
+    add("kept", fails=False)
+    assert store.job("kept") is not None

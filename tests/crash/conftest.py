@@ -1,4 +1,4 @@
-"""One provider for all crash tests of a worker, and what an uninterrupted run gives."""
+"""One fake provider for all crash tests of a worker, and the output of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Reference = Callable[[int], list[dict[str, Any]]]
 
 @pytest.fixture(scope="session")
 def quick_fake() -> Iterator[FakeProcess]:
-    """Answers within 15 to 40 ms, has no limits, and does not end before the tests do."""
+    """A provider without limits that answers within 15 to 40 ms and runs as long as the tests."""
     with fake_process("--latency", "15ms-40ms") as fake:
         yield fake
 
@@ -35,7 +35,7 @@ def stage(tmp_path: Path, quick_fake: FakeProcess) -> Stage:
 
 @pytest.fixture(scope="session")
 def reference(quick_fake: FakeProcess, tmp_path_factory: pytest.TempPathFactory) -> Reference:
-    """The output of a run of so many units that nothing disturbs."""
+    """The output of an uninterrupted run of so many units."""
     known: dict[int, list[dict[str, Any]]] = {}
 
     def rows_of(units: int) -> list[dict[str, Any]]:

@@ -2,13 +2,13 @@
 
     {"kill": {"at": "change_unit", "when": "before", "n": 1}}    SIGKILL around the n-th execution of a statement:
                                                                  a name of queries.sql, BEGIN, COMMIT, or a schema's
-    {"clock": [[0.5, 3600], [1.0, -7200]]}                       so long after the start the wall clock jumps so far
-    {"clock_file": ["name", -7200]}                              … as soon as there is a file of this name
-    {"migration": "ALTER TABLE …"}                               one step more for the schema
+    {"clock": [[0.5, 3600], [1.0, -7200]]}                       the wall clock jumps by the second number, this many seconds after the start
+    {"clock_file": ["name", -7200]}                              … as soon as a file of this name exists
+    {"migration": "ALTER TABLE …"}                               one more step of the schema
     {"file_size": 200000}                                        no file may grow larger
-    {"unreached_s": 1}                                           a lane that never had an answer stops after so long
+    {"unreached_s": 1}                                           a lane that never had an answer stops after this time
 
-Nothing in Headway knows of this: it wraps SQLite's connection and the wall clock from outside.
+Headway contains no code for this: the launcher wraps SQLite's connection and the wall clock.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def _name_of(sql: str, names: dict[str, str]) -> str:
 
 
 def _shape(sql: str) -> str:
-    """A statement whatever of its parameters the store has written into it as NULL."""
+    """The text of a statement, independent of parameters that the store has written into it as NULL."""
     return re.sub(r"\?\d*|NULL", "?", sql)
 
 
 def _watched(kill: dict[str, Any]) -> type[sqlite3.Connection]:
-    """A connection that ends its process at the chosen statement."""
+    """A connection that kills its process at the chosen statement."""
     from headway.stores.database import queries
 
     names = {_shape(sql): name for name, sql in queries().items()}

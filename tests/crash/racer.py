@@ -1,4 +1,4 @@
-"""One of two processes that race: everything is imported, and each line on stdin is a command to run at once.
+"""One of two racing processes: it has imported everything, and runs the command of each line on stdin at once.
 
 A line is JSON: `cwd`, `args`, and `delay_s` to wait before the command starts. The answer is a line of JSON: the exit code, and
 what the command wrote to stderr.
@@ -30,7 +30,7 @@ def race(order: dict[str, object]) -> dict[str, object]:
     args = order["args"]
     assert isinstance(args, list)
     said = io.StringIO()
-    with contextlib.redirect_stderr(said):
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         code = main(args)
     return {"code": code, "err": said.getvalue()}
 

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.request import urlopen
 
+from tests.figures import count
+
 from headway.fake.process import FakeProcess
 
 HEADWAY = ("-m", "headway")
@@ -137,6 +139,7 @@ class Stage:
         assert done.returncode == -signal.SIGKILL, (
             f"{faults} was not reached: {done.returncode}\n{done.stderr}"
         )
+        count("chosen kills", kills=1)
 
     # -- after --------------------------------------------------------------------------------------------------
 
@@ -170,6 +173,11 @@ class Stage:
 
     def rows(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.read_text(encoding="utf-8").splitlines()]
+
+    def rows_of(self, name: str) -> list[dict[str, Any]]:
+        """The results of a job with a name."""
+        path = self.root / f"in.{name}.results.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     def provider_counts(self, index: int) -> dict[str, Any]:
         """The counts of a unit at the provider: admitted, answered, refused."""

@@ -1,6 +1,6 @@
-"""SIGKILL around every statement of the cache: nothing is lost, nothing is asked twice that has its answer.
+"""SIGKILL around every statement of the cache: nothing is lost, and no answered request is sent again.
 
-Half of the units ask the same as the other half, so that every answer ends two units.
+Half of the units have the same requests as the other half, so each answer ends two units.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SERVING = ("hit_unit", "add_hit", "count_up")
 
 @pytest.fixture
 def pairs(stage: Stage) -> Stage:
-    """Eighty units that ask forty things."""
+    """Eighty units with forty different requests."""
     stage.write_input(_rows(stage))
     return stage
 
@@ -35,7 +35,7 @@ def _rows(stage: Stage) -> list[dict[str, Any]]:
 
 
 def judge(stage: Stage, witness: Witness) -> None:
-    """All have the right answer, and no question was sent more often than its outcome was unknown."""
+    """All units have the right answer, and no request was sent more often than its outcome was unknown."""
     asked = stage.units
     right = [row["content"] for row in echoes(asked)]
     rows = contents(stage.rows())
@@ -54,7 +54,7 @@ def judge(stage: Stage, witness: Witness) -> None:
 
 
 def agree(stage: Stage) -> None:
-    """What a dead process left fits together: a unit's answer, its state and the cache are one."""
+    """The records of a killed process are consistent: a unit's answer, its state and the cache agree."""
     assert stage.query(
         "SELECT uid FROM units WHERE (status = 'cached') <> (uid IN (SELECT uid FROM hits))"
         " OR (status = 'succeeded') <> (uid IN (SELECT uid FROM answers))"
@@ -110,7 +110,7 @@ def test_killed_around_every_commit_of_a_run_with_the_cache(pairs: Stage, side: 
 
 @pytest.mark.parametrize("when", ALL_SIDES)
 def test_killed_while_answers_come_from_the_cache(pairs: Stage, when: str) -> None:
-    """Everything is there already: the next run sends nothing."""
+    """All answers are in the cache: the next run sends nothing."""
     assert pairs.run(*RUN).returncode == 0
     again = ("run", "again.jsonl", "--cache", "--progress", "json")
     (pairs.root / "again.jsonl").write_text(
@@ -131,7 +131,7 @@ def test_killed_while_answers_come_from_the_cache(pairs: Stage, when: str) -> No
 
 @pytest.mark.parametrize("side", SIDES)
 def test_killed_while_a_failure_ends_followers(pairs: Stage, side: str) -> None:
-    """A question that is refused ends two units, both or neither."""
+    """A rejected request ends two units: both or neither."""
     rows = _rows(pairs)
     for row in (rows[7], rows[47]):
         row["messages"] = [{"role": "user", "content": len(row.pop("prompt"))}]  # A number is no content.
@@ -153,7 +153,7 @@ def test_killed_while_a_failure_ends_followers(pairs: Stage, side: str) -> None:
 @pytest.mark.parametrize("at", ["clear_cache", "drop_answer"])
 @pytest.mark.parametrize("side", SIDES)
 def test_killed_while_the_cache_is_cleared(pairs: Stage, at: str, side: str) -> None:
-    """All of it goes or nothing, and units keep their answers."""
+    """The whole cache is removed or nothing, and units keep their answers."""
     assert pairs.run(*RUN).returncode == 0
     first = pairs.out.read_bytes()
     pairs.ends_by_kill("cache", "clear", "-y", faults=kill(at, side))

@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of conversations: what was answered stays, and the rest equals a serial run that nothing disturbed."""
+"""SIGKILL in the middle of conversations: answers stay, and the result equals that of an uninterrupted serial run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from tests.crash.stage import Stage, Witness, plain
 from tests.crash.test_random_kills import kill_until_done
 
-from headway.fake.process import FakeProcess
+from headway.fake.process import FakeProcess, fake_process
 
 ROWS = 60
 
 
 def rows(stage: Stage) -> list[dict[str, Any]]:
-    """Five conversations, two names, and rows that do without."""
+    """Five conversations, two stored names, and independent rows."""
     found = []
     for index in range(ROWS):
         row = stage.row(index)
@@ -70,3 +70,20 @@ def test_killed_at_random_moments(
 ) -> None:
     stage = staged(tmp_path / "killed", quick_fake, f"random-{seed}")
     kill_until_done(random.Random(seed), stage, 3, serial, "input")
+
+
+def test_killed_while_turns_behind_a_failure_are_skipped(tmp_path: Path) -> None:
+    """The names of the units that the skipped ones depend on are in the same transaction as the skips."""
+    with fake_process("--fault", "5xx=1") as broken:
+        stage = Stage(tmp_path, broken, "skipped", 3)
+        stage.configure()
+        stage.write_input([stage.row(index, conversation="c") for index in range(3)])
+        for when in ("before", "after"):
+            fault = {"kill": {"at": "set_message", "when": when, "n": 1}}
+            stage.ends_by_kill("run", "in.jsonl", "--max-attempts", "1", faults=fault)
+            assert stage.query("SELECT count(*) FROM units WHERE status = 'skipped'") == [(0,)]
+        assert stage.run("run", "in.jsonl", "-q", "--max-attempts", "1").returncode == 1
+    assert [row["error"]["message"] for row in stage.rows()[1:]] == [
+        "unit 'u0', which it depends on, failed",
+        "unit 'u1', which it depends on, was skipped",
+    ]

@@ -1,9 +1,9 @@
-"""One dead, one rich and one rude provider under a budget, with a plan before and a SIGKILL in the middle: every number that
-Headway prints is compared with the providers' own books.
+"""One unreachable, one healthy and one faulty provider under a budget, with a plan before and a SIGKILL in the middle: every
+number that Headway prints is compared with the providers' own counts.
 
-The rude one refuses, fails and cuts streams off. The books tell what was admitted, refused and answered, with its tokens,
-whichever process asked; a request that died with its process is in the books and not in the records, so the records say
-how many of those there can be and what they may have cost.
+The faulty one refuses, fails and cuts streams off. The providers count what they admitted, refused and answered, with its
+tokens, for all processes together. A request that died with its process is counted by the provider and missing in the records; the
+records say how many such requests there can be and what they may have cost.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from headway.fake.process import FakeProcess, fake_process
 
 UNITS = 120
 MAX_TOKENS = 64
-#: USD a million tokens, of all three.
+#: USD per million tokens, the same for all three.
 INPUT, OUTPUT = 3.0, 15.0
-#: In all about $0.07: one cap is enough, the other is used up in the middle of the second run.
+#: Everything costs about $0.07: one cap is enough, the other is reached in the middle of the second run.
 GENEROUS, TIGHT = 5.0, 0.05
 
-RICH = "accounts: {default: {latency: {min: 20ms, max: 60ms}, output_tokens: {min: 10, max: 60}}}"
-RUDE = """
+HEALTHY = "accounts: {default: {latency: {min: 20ms, max: 60ms}, output_tokens: {min: 10, max: 60}}}"
+FAULTY = """
 accounts:
   default:
     rpm: 1500
@@ -44,8 +44,8 @@ accounts:
 
 
 @dataclass
-class Books:
-    """What one provider wrote down."""
+class ProviderCounts:
+    """The counts of one provider."""
 
     received: int
     refused: int
@@ -56,14 +56,14 @@ class Books:
 
     @property
     def usd(self) -> float:
-        """What it would charge: the input of everything that it let in, the output of whole answers."""
+        """What it would charge: the input of all admitted requests, the output of complete answers."""
         return (INPUT * self.tokens_in + OUTPUT * self.tokens_out) / 1e6
 
 
-def books_of(fake: FakeProcess) -> Books:
-    total = wait_for("nothing is under way", lambda: _still(fake))
+def counts_of(fake: FakeProcess) -> ProviderCounts:
+    total = wait_for("nothing is under way", lambda: _idle_total(fake))
     assert total is not None
-    return Books(
+    return ProviderCounts(
         total["received"],
         sum(total["refused"].values()),
         total["admitted"],
@@ -73,18 +73,18 @@ def books_of(fake: FakeProcess) -> Books:
     )
 
 
-def _still(fake: FakeProcess) -> dict[str, Any] | None:
+def _idle_total(fake: FakeProcess) -> dict[str, Any] | None:
     total: dict[str, Any] = fake.stats()["total"]
     return None if total["in_flight"] else total
 
 
 @dataclass
-class Town:
-    """The three providers, and the directory that asks them."""
+class ThreeProviders:
+    """The three providers, and the directory of the job."""
 
     stage: Stage
-    rich: FakeProcess
-    rude: FakeProcess
+    healthy: FakeProcess
+    faulty: FakeProcess
     dead_address: str
 
     def write(self) -> None:
@@ -92,18 +92,18 @@ class Town:
         retry = 'retry = {base = "20ms", cap = "100ms"}'
         tables = [
             f'[providers.dead]\nkind = "openai"\nbase_url = "http://{self.dead_address}/v1"\n{shared}\n{retry}\n',
-            f'[providers.rich]\nkind = "openai"\nbase_url = "{self.rich.url}/v1"\n{shared}\nlimits = {{max_concurrency = 3}}\n',
-            f'[providers.rude]\nkind = "anthropic"\nbase_url = "{self.rude.url}"\nstream = true\n{shared}\n{retry}\n'
+            f'[providers.healthy]\nkind = "openai"\nbase_url = "{self.healthy.url}/v1"\n{shared}\nlimits = {{max_concurrency = 3}}\n',
+            f'[providers.faulty]\nkind = "anthropic"\nbase_url = "{self.faulty.url}"\nstream = true\n{shared}\n{retry}\n'
             "limits = {max_concurrency = 6}\n",
         ]
         (self.stage.root / "headway.toml").write_text("".join(tables))
-        names = ("rich", "rude", "rich", "rude", "dead")
+        names = ("healthy", "faulty", "healthy", "faulty", "dead")
         self.stage.write_input(
             [self.row(index, names[index % len(names)]) for index in range(self.stage.units)]
         )
 
     def row(self, index: int, provider: str) -> dict[str, Any]:
-        named = {"metadata": {"user_id": self.stage.name(index)}} if provider == "rude" else {}
+        named = {"metadata": {"user_id": self.stage.name(index)}} if provider == "faulty" else {}
         return {
             "id": f"u{index}",
             "prompt": f"Tell me about {index}",
@@ -119,26 +119,28 @@ class Town:
 
 
 @contextmanager
-def town(root: Path) -> Iterator[Town]:
-    (root / "rich.yaml").write_text(RICH)
-    (root / "rude.yaml").write_text(RUDE)
+def three_providers(root: Path) -> Iterator[ThreeProviders]:
+    (root / "healthy.yaml").write_text(HEALTHY)
+    (root / "faulty.yaml").write_text(FAULTY)
     with (
-        fake_process("--config", str(root / "rich.yaml")) as rich,
-        fake_process("--config", str(root / "rude.yaml")) as rude,
+        fake_process("--config", str(root / "healthy.yaml")) as healthy,
+        fake_process("--config", str(root / "faulty.yaml")) as faulty,
         socket.socket() as held,
     ):
         held.bind(("127.0.0.1", 0))
         dead_address = f"127.0.0.1:{held.getsockname()[1]}"
-        made = Town(Stage(root, rich, f"books-{root.name}", UNITS), rich, rude, dead_address)
+        made = ThreeProviders(
+            Stage(root, healthy, f"counts-{root.name}", UNITS), healthy, faulty, dead_address
+        )
         made.write()
         yield made
 
 
-def killed_in_the_middle(town: Town, cap: float) -> None:
-    with town.stage.process("run", "in.jsonl", "--max-cost", f"{cap}", "--progress", "json") as process:
+def killed_in_the_middle(scene: ThreeProviders, cap: float) -> None:
+    with scene.stage.process("run", "in.jsonl", "--max-cost", f"{cap}", "--progress", "json") as process:
         wait_for(
             "a third is answered",
-            lambda: len(town.stage.committed()) >= UNITS // 3 or process.poll() is not None,
+            lambda: len(scene.stage.committed()) >= UNITS // 3 or process.poll() is not None,
         )
         process.kill()
         _, err = process.communicate()
@@ -151,7 +153,7 @@ def unknown_units(stage: Stage) -> dict[str, list[float]]:
         "SELECT provider, chars, max_tokens, length(body) FROM units JOIN requests USING (uid) JOIN routes ON routes.id = units.route "
         "WHERE status IN ('assigned', 'running')"
     )
-    found: dict[str, list[float]] = {"rich": [], "rude": [], "dead": []}
+    found: dict[str, list[float]] = {"healthy": [], "faulty": [], "dead": []}
     for provider, chars, most, size in rows:
         found[provider].append((INPUT * min(size, 4.0 * chars + 16.0) + OUTPUT * most) / 1e6)
     return found
@@ -160,36 +162,38 @@ def unknown_units(stage: Stage) -> dict[str, list[float]]:
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(("cap", "code"), [(GENEROUS, 1), (TIGHT, 3)])
 def test_all_figures_match_the_counts_of_the_providers(tmp_path: Path, cap: float, code: int) -> None:
-    with town(tmp_path) as at:
-        stage = at.stage
-        plan = at.json("plan", "in.jsonl")
+    with three_providers(tmp_path) as scene:
+        stage = scene.stage
+        plan = scene.json("plan", "in.jsonl")
         assert plan["requests"] == UNITS
-        assert books_of(at.rich).received == books_of(at.rude).received == 0, "a plan sends nothing"
+        assert counts_of(scene.healthy).received == counts_of(scene.faulty).received == 0, (
+            "a plan sends nothing"
+        )
 
-        killed_in_the_middle(at, cap)
+        killed_in_the_middle(scene, cap)
         unknown = unknown_units(stage)
         resumed = stage.run("resume", "--progress", "plain", faults={"unreached_s": 1})
-        status = at.json("status")
-        rich, rude = books_of(at.rich), books_of(at.rude)
+        status = scene.json("status")
+        healthy, faulty = counts_of(scene.healthy), counts_of(scene.faulty)
 
     assert resumed.returncode == code, resumed.stderr
     _began(resumed.stderr, [usd for lost in unknown.values() for usd in lost])
     lanes = {name.partition("/")[0]: lane for name, lane in status["lanes"].items()}
-    _dead(resumed.stderr, lanes["dead"], at.dead_address, unknown["dead"])
-    for name, books in (("rich", rich), ("rude", rude)):
-        _requests(lanes[name], books, len(unknown[name]))
-        _money(lanes[name], books)
-    assert lanes["rich"]["unsure"]["attempts"] == len(unknown["rich"]), "it answers everything"
-    assert lanes["rich"]["refused"] == 0
-    assert lanes["rude"]["refused"] > 0
+    _dead(resumed.stderr, lanes["dead"], scene.dead_address, unknown["dead"])
+    for name, counts in (("healthy", healthy), ("faulty", faulty)):
+        _requests(lanes[name], counts, len(unknown[name]))
+        _money(lanes[name], counts)
+    assert lanes["healthy"]["unsure"]["attempts"] == len(unknown["healthy"]), "it answers every request"
+    assert lanes["healthy"]["refused"] == 0
+    assert lanes["faulty"]["refused"] > 0
     _sums(status, lanes)
     _printed(resumed.stderr, status)
     assert status["cost_usd"] + status["unsure"]["most_usd"] <= cap + 1e-9, (
-        "the cap holds for what is known and what may be"
+        "the cap holds for known and possible costs together"
     )
-    assert rich.usd + rude.usd <= cap
+    assert healthy.usd + faulty.usd <= cap
     if cap == GENEROUS:
-        assert status["succeeded"] == UNITS - UNITS // 5, "all but those of the dead one"
+        assert status["succeeded"] == UNITS - UNITS // 5, "all units except those of the unreachable provider"
     prediction = status["prediction"]
     assert prediction["predicted"]["requests"] == UNITS
     assert prediction["cost_usd"] == pytest.approx(status["cost_usd"])
@@ -212,35 +216,33 @@ def _dead(stderr: str, lane: dict[str, Any], dead_address: str, unknown: list[fl
     """A refused connection costs nothing. Only requests that died with the process may or may not have been sent."""
     assert lane["attempts"] > 0
     assert (lane["cost_usd"], lane["input_tokens"]) == (0.0, 0)
-    assert lane["unsure"]["attempts"] == len(unknown) <= 1, (
-        "while it was known to be dead only probes were recorded"
-    )
+    assert lane["unsure"]["attempts"] == len(unknown) <= 1, "after its failures only single probes were sent"
     assert lane["unsure"]["most_usd"] == pytest.approx(sum(unknown))
     summary = stderr[re.search(r"^(stopped|done)", stderr, re.MULTILINE).start() :].splitlines()  # type: ignore[union-attr]
     stopped = [line for line in summary if line.startswith("  dead/m stopped: ")]
     if stopped:
-        assert summary[1] == stopped[0], "before any word about money"
+        assert summary[1] == stopped[0], "before the lines about money"
         assert f"http://{dead_address}/v1" in stopped[0]
 
 
-def _requests(lane: dict[str, Any], books: Books, unknown: int) -> None:
-    """Every request is in both, but for those that died with the process: these the records name beforehand."""
-    assert 0 <= books.received - lane["attempts"] <= unknown
-    assert 0 <= books.refused - lane["refused"] <= unknown
+def _requests(lane: dict[str, Any], counts: ProviderCounts, unknown: int) -> None:
+    """Records and provider agree, except for requests that died with the process. The records name these units."""
+    assert 0 <= counts.received - lane["attempts"] <= unknown
+    assert 0 <= counts.refused - lane["refused"] <= unknown
 
 
-def _money(lane: dict[str, Any], books: Books) -> None:
+def _money(lane: dict[str, Any], counts: ProviderCounts) -> None:
     """The reported cost is in the provider's counts. Anything beyond it is at most the reported unsure cost."""
-    assert lane["output_tokens"] <= books.tokens_out + 4 * lane["repeated"]["attempts"] * MAX_TOKENS
-    assert lane["input_tokens"] <= books.tokens_in
+    assert lane["output_tokens"] <= counts.tokens_out + 4 * lane["repeated"]["attempts"] * MAX_TOKENS
+    assert lane["input_tokens"] <= counts.tokens_in
     priced = (INPUT * lane["input_tokens"] + OUTPUT * lane["output_tokens"]) / 1e6
     assert lane["cost_usd"] == pytest.approx(priced)
     repeated_usd = lane["repeated"]["cost_usd"]
-    assert lane["cost_usd"] - repeated_usd <= books.usd + 1e-9
-    assert books.usd <= lane["cost_usd"] + lane["unsure"]["most_usd"] + 1e-9
+    assert lane["cost_usd"] - repeated_usd <= counts.usd + 1e-9
+    assert counts.usd <= lane["cost_usd"] + lane["unsure"]["most_usd"] + 1e-9
     if not lane["unsure"]["attempts"] and not lane["repeated"]["attempts"]:
-        assert lane["output_tokens"] == books.tokens_out
-        assert lane["input_tokens"] == books.tokens_in
+        assert lane["output_tokens"] == counts.tokens_out
+        assert lane["input_tokens"] == counts.tokens_in
 
 
 def _sums(status: dict[str, Any], lanes: dict[str, Any]) -> None:
@@ -253,7 +255,7 @@ def _sums(status: dict[str, Any], lanes: dict[str, Any]) -> None:
 def _printed(stderr: str, status: dict[str, Any]) -> None:
     """The summary's line has the same numbers as the data."""
     found = re.search(
-        r"^  ([\d,]+) tokens in, ([\d,]+) out, ([\d,]+) rate-limited \(429\), \$([\d.]+)(.*)$",
+        r"^  (?:all runs: )?([\d,]+) tokens in, ([\d,]+) out, ([\d,]+) rate-limited \(429\), \$([\d.]+)(.*)$",
         stderr,
         re.MULTILINE,
     )

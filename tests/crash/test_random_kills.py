@@ -1,6 +1,6 @@
 """SIGKILL at random moments, again and again, until the job is done; then the next job.
 
-`make crash` makes 200 of them, a test run eight (HEADWAY_CRASH_KILLS says how many, HEADWAY_CRASH_SEED which).
+`make crash` kills 200 times, a test run eight times (HEADWAY_CRASH_KILLS sets the number, HEADWAY_CRASH_SEED the moments).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.crash.conftest import Reference
 from tests.crash.stage import PATIENCE_S, Stage, Witness
+from tests.figures import count
 
 from headway.fake.process import FakeProcess
 
@@ -26,7 +27,7 @@ UNITS = 150
 
 
 def moment(rng: random.Random, stage: Stage, process: subprocess.Popen[str]) -> None:
-    """Wait until a random moment: so long after the start, or after so many further answers."""
+    """Wait until a random moment: some time after the start, or after some further answers."""
     if rng.random() < 0.4:
         at = time.monotonic() + rng.uniform(0.05, 0.9)
         while process.poll() is None and time.monotonic() < at:
@@ -42,7 +43,7 @@ def moment(rng: random.Random, stage: Stage, process: subprocess.Popen[str]) -> 
 def kill_until_done(
     rng: random.Random, stage: Stage, kills: int, reference: list[dict[str, Any]], order: str
 ) -> int:
-    """Kill process after process of one job, at most so many; returns how many it were."""
+    """Kill the processes of one job until it is done, at most `most` times; returns the number of kills."""
     witness = Witness(stage)
     unknown: set[int] = set()
     command = ("run", "in.jsonl", "--progress", "json", "--out-order", order)
@@ -81,4 +82,5 @@ def test_nothing_is_lost(share: int, tmp_path: Path, quick_fake: FakeProcess, re
         order = rng.choice(("input", "input", "completion"))
         made += kill_until_done(rng, stage, kills - made, reference(UNITS), order)
         jobs += 1
+    count("random kills", kills=made, jobs=jobs, units=jobs * UNITS)
     print(f"{made} kills, {jobs} jobs")  # noqa: T201 - `make crash` shows it.

@@ -1,4 +1,4 @@
-"""SIGKILL between an answer that does not fit and the turn that mends it: the conversation goes on where it was."""
+"""SIGKILL between an answer that does not fit the schema and its repair: the conversation continues where it was."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ accounts:
   default: {latency: {min: 15ms, max: 40ms}}
   slow: {key: sk-slow-account, latency: 2s}
 answers:
-  - {contains: "#mended", turns: [{n: -1}, {n: 1}]}
+  - {contains: "#repaired", turns: [{n: -1}, {n: 1}]}
   - {turns: [{n: 0}]}
 """
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
@@ -45,7 +45,7 @@ def stage(tmp_path: Path, scripted: FakeProcess) -> Stage:
 
 
 def judge(stage: Stage, witness: Witness) -> None:
-    """Every unit has its answer; a turn was sent once, and once more for each time that its outcome was unknown."""
+    """Every unit has its answer; each turn was sent once, plus at most once for each time that its outcome was unknown."""
     answers = [
         json.loads(row["response"]["body"]["choices"][0]["message"]["content"]) for row in stage.rows()
     ]
@@ -67,7 +67,7 @@ def test_killed_at_every_statement_of_a_repair(stage: Stage, when: str) -> None:
     """Every second unit gives a good answer only after a correction."""
     stage.units = 160  # Enough for all the commits, also where a slow disk puts many answers into one.
     stage.write_input(
-        [stage.row(index, prompt=f"{'#mended ' * (index % 2)}{index}") for index in range(stage.units)]
+        [stage.row(index, prompt=f"{'#repaired ' * (index % 2)}{index}") for index in range(stage.units)]
     )
     witness = Witness(stage)
     for at in ("close_repairs", "add_repair", "COMMIT"):
@@ -81,13 +81,13 @@ def test_killed_at_every_statement_of_a_repair(stage: Stage, when: str) -> None:
 
 
 def test_killed_between_the_two_turns(stage: Stage) -> None:
-    """The first answer is on record and the second turn is out: the next run sends that one, not the first."""
+    """The first answer is recorded and the second turn is in flight: the next run sends the second turn, not the first."""
     stage.units = 1
-    stage.write_input([stage.row(0, prompt="#mended")])
+    stage.write_input([stage.row(0, prompt="#repaired")])
     stage.env = {"ALPHA_KEY": SLOW_KEY}
 
     def second_turn_is_out() -> bool:
-        """On record, and at the provider: the one comes some time before the other."""
+        """The second turn is recorded and has reached the provider, which happens a little later."""
         return (
             stage.statuses() == {0: "running"}
             and stage.query("SELECT count(*) FROM repairs") == [(1,)]
@@ -111,7 +111,7 @@ def test_killed_between_the_two_turns(stage: Stage) -> None:
 def test_interrupted_before_the_second_turn(stage: Stage) -> None:
     """The first Ctrl-C lets the first turn finish; its repair waits for the next run."""
     stage.units = 1
-    stage.write_input([stage.row(0, prompt="#mended")])
+    stage.write_input([stage.row(0, prompt="#repaired")])
     stage.env = {"ALPHA_KEY": SLOW_KEY}
     with stage.process(*RUN) as process:
         wait_for("the first turn", lambda: stage.sent(0) == 1)

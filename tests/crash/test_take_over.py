@@ -1,7 +1,7 @@
-"""Two processes on one job although its lock does not keep them apart: the later one has it, the earlier one stops.
+"""Two processes run one job because its lock has failed: the later one takes the job over, the earlier one stops.
 
-Locks can fail: a network file system may have none, and a lock file can be deleted. The provider's books show how much was
-sent twice: at the most what the first process had in flight, and what it started before it noticed.
+Locks can fail: a network file system may have none, and a lock file can be deleted. The provider's counts show how much was
+sent twice: at most the requests of the first process that were in flight, or that it started before it noticed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_a_run_that_lost_its_lock_file_stops_when_another_begins(slow: Stage) ->
     with slow.process("run", "in.jsonl", "-q", "--out", "first.jsonl") as first:
         wait_for("some answers", lambda: len(slow.committed()) >= 1)
         remove_lock(slow)
-        second = slow.run("run", "in.jsonl", "-q")
+        second = slow.run("run", "in.jsonl", "-q", "--out", "in.results.jsonl")
         _, err = first.communicate(timeout=PATIENCE_S)
 
     assert (second.returncode, second.stderr) == (0, "")
@@ -64,7 +64,7 @@ def test_a_run_that_lost_its_lock_file_stops_when_another_begins(slow: Stage) ->
     assert len(slow.committed()) == UNITS
     job = slow.job()
     assert (job["state"], job["succeeded"], job["attempts"]) == ("complete", UNITS, UNITS)
-    # In flight when it was taken over, and once more as many that took the place of the first answers.
+    # Those in flight at the takeover, and as many that replaced the first answers.
     assert UNITS <= sent_in_all(slow) <= UNITS + 2 * AT_ONCE
     # The first process neither finishes its output nor marks rows of the second as interrupted.
     rows = [json.loads(line) for line in (slow.root / "first.jsonl").read_text().splitlines()]
@@ -86,7 +86,7 @@ def test_every_name_of_a_database_leads_to_the_same_lock(slow: Stage, link: str)
             slow.env = {} if how else {"HEADWAY_DB": name}
             refused = slow.run("run", "in.jsonl", "-q", "--out", "other.jsonl", *how)
             assert refused.returncode == 2
-            assert "is being run by process" in refused.stderr
+            assert "is already running, in process" in refused.stderr
         first.send_signal(signal.SIGINT)
         assert first.communicate(timeout=PATIENCE_S) == ("", "")
     assert first.returncode == 130
@@ -116,7 +116,7 @@ def calls(path: Path) -> list[int]:
 
 @contextmanager
 def mapping(tmp_path: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
-    """A program that maps: (database, log of calls, file that lets calls return)."""
+    """A program that calls `headway.map`: (database, log of calls, file that lets calls return)."""
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path}
     with started("-c", MAP, *args, **pipes) as process:
         yield process
@@ -134,7 +134,7 @@ def test_a_map_that_lost_its_lock_file_stops_when_another_begins(tmp_path: Path)
     assert first.returncode == 1
     assert "JobTaken: another process has taken over this job: 'numbers'" in err
     assert sorted(calls(tmp_path / "second.log")) == list(range(40))
-    # Those that were under way, and at the most as many that took their place.
+    # Those in flight, and at most as many that replaced them.
     assert 4 <= len(calls(tmp_path / "first.log")) <= 8
 
 
@@ -144,7 +144,7 @@ def test_a_map_through_a_linked_database_is_refused(tmp_path: Path) -> None:
         wait_for("a call", lambda: calls(tmp_path / "first.log"))
         with mapping(tmp_path, "link.db", "second.log", "gate") as second:
             _, err = second.communicate(timeout=PATIENCE_S)
-        assert "JobBusy: the job 'numbers' is being run by process" in err
+        assert "JobBusy: job 'numbers' is already running, in process" in err
         (tmp_path / "gate").touch()
         assert first.communicate(timeout=PATIENCE_S)[0] == f"{sum(range(40))}\n"
     assert sorted(calls(tmp_path / "first.log")) == list(range(40))

@@ -1,5 +1,5 @@
-"""What else can happen to a process: a full disk, a path that may not be written, a clock that jumps, a second engine,
-a restart into a tight limit, a hold that was reported just before the end.
+"""Other problems of a process: a full disk, an unwritable path, a clock that jumps, a second engine, a restart under a tight
+limit, a hold that was reported just before the process ended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2
 
 
 def as_everybody() -> None:
-    """Root obeys permissions from the next exec on; for anybody else this does nothing."""
+    """Root obeys file permissions from the next exec on; for other users this does nothing."""
     libc = ctypes.CDLL(None)
     for capability in (_DAC_OVERRIDE, _DAC_READ_SEARCH):
         libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0)
@@ -36,12 +36,16 @@ def as_everybody() -> None:
 
 
 def test_a_disk_that_fills_up_loses_no_results(stage: Stage, reference: Reference) -> None:
-    """A file that may not grow is what a full disk is to a program, wherever the tests run."""
-    stage.units = 150
+    """A limit on the file size has the same effect as a full disk, on every machine."""
+    stage.units = 600
     stage.write_input()
-    full = stage.run("run", "in.jsonl", faults={"file_size": 500_000})
+    full = stage.run("run", "in.jsonl", faults={"file_size": 1_200_000})
     assert full.returncode == 1, full.stderr
-    check_that_it_says_so(full.stderr)
+    check_full_disk_message(full.stderr)
+    shown = stage.run("status").stdout
+    assert "the latest run ended with an error: " in shown, shown
+    assert "no space" in shown or "I/O error" in shown, shown
+    assert "ended unexpectedly" not in shown, "the reason is known"
     witness = Witness(stage)
     unknown = witness.note_crash()
     assert 0 < len(stage.committed()) < stage.units, "it filled up in the middle"
@@ -49,10 +53,12 @@ def test_a_disk_that_fills_up_loses_no_results(stage: Stage, reference: Referenc
     assert done.returncode == 0, done.stderr
     witness.check_named(done.stderr, unknown)
     witness.check_result(reference(stage.units))
+    assert "error" not in stage.run("status").stdout, "the next run forgets it"
 
 
-def check_that_it_says_so(stderr: str) -> None:
-    last = stderr.splitlines()[-1]
+def check_full_disk_message(stderr: str) -> None:
+    *_, last, step = stderr.splitlines()
+    assert step.startswith("  to resume: headway resume in-"), stderr
     assert last.startswith("headway: "), stderr
     assert "Traceback" not in stderr
     assert "no space" in last or "I/O error" in last, stderr
@@ -61,7 +67,7 @@ def check_that_it_says_so(stderr: str) -> None:
 
 @contextmanager
 def small_disk(where: Path, size: str) -> Iterator[bool]:
-    """A file system of its own, where that is allowed."""
+    """A small file system, if mounting is allowed."""
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "headway-test", str(where)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
         yield False
@@ -73,14 +79,15 @@ def small_disk(where: Path, size: str) -> Iterator[bool]:
 
 
 def test_a_small_file_system_that_is_full(stage: Stage, reference: Reference) -> None:
-    """The real thing, where a file system may be mounted; elsewhere the limit of the test above stands for it."""
+    """A real full file system, if one may be mounted; elsewhere the test above covers it."""
     stage.units = 150
     with small_disk(stage.root, "700k") as mounted:
         stage.configure()
         stage.write_input()
         full = stage.run("run", "in.jsonl", faults={} if mounted else {"file_size": 400_000})
         assert full.returncode == 1, full.stderr
-        check_that_it_says_so(full.stderr)
+        check_full_disk_message(full.stderr)
+        assert "the latest run ended with an error: " in stage.run("status").stdout
         witness = Witness(stage)
         unknown = witness.note_crash()
         assert len(stage.committed()) < stage.units
@@ -102,7 +109,7 @@ def test_a_disk_that_is_full_from_the_start(stage: Stage, reference: Reference) 
     assert plain(stage.rows()) == reference(stage.units)
 
 
-# -- paths that may not be written -----------------------------------------------------------------------------------
+# -- paths that are not writable -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,7 +160,7 @@ def test_an_unwritable_store_is_reported_in_one_line(stage: Stage) -> None:
 
 @pytest.mark.parametrize("jumps", [[[0.6, 7200.0]], [[0.6, -7200.0]], [[0.5, 3600.0], [0.9, -9000.0]]])
 def test_a_clock_jump_changes_no_pacing(stage: Stage, reference: Reference, jumps: list[list[float]]) -> None:
-    """Forty units at twenty a second take two seconds, whatever the wall clock says meanwhile."""
+    """Forty units at twenty a second take two seconds, even if the wall clock jumps."""
     stage.configure('rpm = 1200\nburst = "50ms"')
     began = time.monotonic()
     done = stage.run("run", "in.jsonl", faults={"clock": jumps})
@@ -182,7 +189,7 @@ def test_a_clock_set_between_two_runs_blocks_no_lane(stage: Stage, reference: Re
 
 @pytest.fixture
 def holding_fake() -> Iterator[FakeProcess]:
-    """Lets two requests in, then none for some minutes, and says so."""
+    """A provider that accepts two requests, then reports a hold of some minutes."""
     with fake_process("--rpm", "0.5", "--burst", "240s", "--latency", "10ms", "--headers", "none") as fake:
         yield fake
 
@@ -194,8 +201,8 @@ def until_held(stage: Stage, process: subprocess.Popen[str]) -> None:
     wait_for("its record", lambda: stage.query("SELECT 1 FROM events WHERE what = 'held'"))
 
 
-def check_that_it_holds(stage: Stage, clock: list[list[float]]) -> None:
-    """Whoever goes on knows of the hold, and asks nothing."""
+def check_the_hold_is_kept(stage: Stage, clock: list[list[float]]) -> None:
+    """The next process knows the hold and sends nothing."""
     before = stage.fake.stats()["total"]
     assert before["admitted"] == 2
     again = stage.run("resume", "--max-hold", "10s", faults={"clock": clock})
@@ -207,14 +214,14 @@ def check_that_it_holds(stage: Stage, clock: list[list[float]]) -> None:
 
 @pytest.mark.parametrize("set_back_by", [0.0, 86_400.0])
 def test_a_hold_survives_its_process(stage: Stage, holding_fake: FakeProcess, set_back_by: float) -> None:
-    """Killed the moment after, and even if the clock is set back before the next one starts."""
+    """The process is killed right after the hold, and the clock may be set back before the next one starts."""
     stage.fake = holding_fake
     stage.configure("max_concurrency = 1")
     with stage.process("run", "in.jsonl", "--progress", "json") as process:
         until_held(stage, process)
         process.kill()
         process.wait()
-    check_that_it_holds(stage, [[0.0, -set_back_by]])
+    check_the_hold_is_kept(stage, [[0.0, -set_back_by]])
 
 
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
@@ -232,7 +239,7 @@ def test_a_clock_jump_does_not_end_a_hold(stage: Stage, holding_fake: FakeProces
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
         assert process.returncode == 130
-    check_that_it_holds(stage, [[0.0, jump]])
+    check_the_hold_is_kept(stage, [[0.0, jump]])
 
 
 # -- two engines --------------------------------------------------------------------------------------------------------
@@ -259,8 +266,8 @@ def test_a_second_engine_is_refused_and_takes_over_when_the_first_dies(stage: St
 
 
 def test_the_lock_is_taken_over_within_a_tenth_of_a_second(stage: Stage) -> None:
-    """Measured where it is decided, from the death of the holder to the lock in other hands; the best of three, since
-    this machine may be busy.
+    """Measured from the death of the holder until another process has the lock; the best of three, since this machine may be
+    busy.
     """
     stage.units = 400
     stage.write_input()
@@ -287,7 +294,7 @@ def takes_over(stage: Stage) -> bool:
 
 
 def test_a_restart_does_not_exceed_the_limit(stage: Stage) -> None:
-    """One request a second with six in the bucket, no headers: a process that forgot would send six at once."""
+    """One request a second with a bucket of six, no headers: a process that forgets its starts would send six at once."""
     with fake_process("--rpm", "60", "--burst", "6500ms", "--latency", "10ms", "--headers", "none") as fake:
         stage.fake = fake
         stage.configure('rpm = 60\nburst = "6s"')
@@ -305,7 +312,7 @@ def test_a_restart_does_not_exceed_the_limit(stage: Stage) -> None:
 
 
 def test_killed_while_a_large_input_is_ingested(stage: Stage, reference: Reference) -> None:
-    """Killed while many rows are taken in: nothing of it is left but what the next process removes."""
+    """Killed while many rows are read: the next process removes everything that is left."""
     stage.units = 30_000
     stage.write_input()
     with stage.process("run", "in.jsonl") as process:

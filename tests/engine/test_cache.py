@@ -1,4 +1,4 @@
-"""The engine and the cache: what it looks up before it sends, and how it stops in the middle of that."""
+"""The engine and the cache: what it looks up before it sends, and interruptions of that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headway.stores.store import Store
 
 
 def engine_for(store: Store, adapter: Adapter, asked: list[int], name: str = "job") -> tuple[Engine, Watcher]:
-    """A job that asks these things, in a run that uses the cache for all of them."""
+    """A job with these requests, in a run that uses the cache for all of them."""
     number = store.add_job(NewJob(name, "batch", "in.jsonl", "digest", "", 0.0))
     route = store.add_route(number, StoredRoute("alpha", "openai", "gpt-x"))
     units = [
@@ -86,7 +86,7 @@ async def test_a_leader_that_is_retried_still_has_its_followers() -> None:
 async def test_an_interruption_stops_the_lookup_and_nothing_is_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The page that is under way is kept; the next run goes on behind it."""
+    """The page that is being looked up is kept; the next run continues after it."""
     monkeypatch.setattr(lookup, "PAGE", 2)
     store, adapter = Store(SqliteMemory()), Adapter(good)
     engine, _ = engine_for(store, adapter, [0, 1, 2, 0, 1, 2])
@@ -140,5 +140,5 @@ def test_keys_are_made_again_if_the_server_or_the_mode_changed() -> None:
     assert said[-2].startswith("0 of 2 requests may be cached; the others have neither")
     assert (
         said[:2]
-        == ["0 answered without a call; 1 more asks the same as another and will have its answer"] * 2
+        == ["0 answered without a call; 1 more is identical to another and will share its answer"] * 2
     )

@@ -1,4 +1,4 @@
-"""Calls through lanes with nothing on record."""
+"""Calls through lanes without a store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_start_that_falls_due_when_a_lane_is_opened_is_not_lost() -> None:
 
 
 def test_an_attempt_that_is_cancelled_before_its_first_step_ends_too() -> None:
-    """Two turns in one round of the loop: the first starts it, the second cancels it, and its task has not run yet."""
+    """Two callbacks in one round of the loop: the first starts the attempt, the second cancels it before its task has run."""
     clock = Clock()
     ended: list[tuple[str, str]] = []
     ran: list[str] = []

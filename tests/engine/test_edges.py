@@ -30,7 +30,7 @@ def row(name: str, route: int, *before: int) -> NewUnit:
 
 
 def store_of(*edges: tuple[int, ...], lane: Callable[[int], int] = lambda index: 0) -> Store:
-    """A job with a unit for each tuple: the units that it waits for. `lane` says where a unit goes."""
+    """A job with one unit per tuple; the tuple has the units that it waits for. `lane` gives the lane of a unit."""
     store = Store(SqliteMemory())
     job = store.add_job(NewJob("job", "batch", "in.jsonl", "digest", "", 0.0))
     routes = [store.add_route(job, StoredRoute(name, "openai", "m")) for name in LANES]
@@ -41,7 +41,7 @@ def store_of(*edges: tuple[int, ...], lane: Callable[[int], int] = lambda index:
 
 
 def joined(store: Store, index: int) -> RenderedRequest:
-    """Its own row, and the answers that it waits for: all of them must be on record."""
+    """The row and the answers that it waits for, all of which must be recorded."""
     [(_, path, body)] = store.requests(1, [index])
     before = [store.answer(1, edge.before) for edge in store.edges(1, [index])]
     assert None not in before, f"an answer that unit {index} waits for is not committed"
@@ -118,7 +118,7 @@ async def test_a_request_that_is_refused_is_sent_again_as_it_was() -> None:
     assert adapter.sent == [b'"u0"'] * 2 + [b'["u1","u0"]'] * 2
 
 
-async def test_what_failed_is_tried_again_before_what_waits_for_it() -> None:
+async def test_a_failed_unit_is_retried_before_the_units_that_wait_for_it() -> None:
     good_names: set[bytes] = {b'"u0"'}
 
     async def some(request: Request) -> Answer:
@@ -156,7 +156,7 @@ async def test_a_bug_in_a_renderer_ends_the_run() -> None:
         await ended(engine_of(store_of((), (0,)), Adapter(echo), render=broken))
 
 
-async def test_an_interrupted_run_leaves_what_waits_pending() -> None:
+async def test_an_interrupted_run_leaves_waiting_units_pending() -> None:
     gate = asyncio.Event()
 
     async def slow(request: Request) -> Answer:
@@ -185,7 +185,7 @@ async def test_a_job_without_edges_is_read_without_a_look_at_them(monkeypatch: p
 
 
 def growing(new: Callable[[int, int], list[NewUnit]]) -> Grow:
-    """Every ended unit adds what `new` says, by its index and its route."""
+    """Every ended unit adds the units that `new` returns for its index and its route."""
 
     def grow(store: Store, ended: Sequence[int]) -> list[NewUnit]:
         routes = [route.id for route in store.routes(1)]

@@ -1,4 +1,4 @@
-"""The engine with a store in memory and adapters that do what a test says: what no real provider does on demand."""
+"""The engine with a store in memory and scripted adapters, for behaviour that no real provider shows on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from headway.core.model import Hint, Kind, LaneLimits, LaneSpec, Outcome
 from headway.engine import run_spec
 from headway.engine.engine import Engine
-from headway.engine.observer import View
+from headway.engine.observer import AgentActivity, Observer, View
 from headway.engine.recorder import LEARN_S
 from headway.engine.run_result import RunResult
 from headway.errors import JobTaken, StoreError
@@ -26,7 +26,7 @@ PATIENCE_S = 30.0
 
 
 class Adapter:
-    """Sends by calling a function of the test's."""
+    """Sends by calling a function of the test."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -49,19 +49,20 @@ async def good(request: Request) -> Answer:
 
 async def stuck(request: Request) -> Answer:
     await asyncio.Event().wait()
-    raise AssertionError("nobody sets it")
+    raise AssertionError("it is never set")
 
 
-class Watcher:
+class Watcher(Observer):
     """An observer that remembers its calls."""
 
     def __init__(self) -> None:
         self.noted_events: list[str] = []
         self.views: list[View] = []
         self.indexes: list[int] = []
+        self.activities: list[AgentActivity] = []
 
     def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
-        """Not of interest."""
+        """Do nothing."""
 
     def noted(self, event: JobEvent) -> None:
         self.noted_events.append(event.what)
@@ -71,6 +72,9 @@ class Watcher:
 
     def moved(self, view: View) -> None:
         self.views.append(view)
+
+    def activity(self, activity: AgentActivity) -> None:
+        self.activities.append(activity)
 
 
 def job_of(store: Store, units: int) -> Job:
@@ -109,7 +113,7 @@ async def ended(engine: Engine) -> RunResult:
 
 
 async def until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
-    """Poll for a state that nothing announces."""
+    """Poll for a state that no event reports."""
     async with asyncio.timeout(patience_s):
         while not condition():  # noqa: ASYNC110 - nothing sets an event.
             await asyncio.sleep(0.001)
@@ -140,8 +144,8 @@ async def test_the_second_interruption_cancels_what_is_in_flight() -> None:
 
 @pytest.mark.parametrize("turns", range(12))
 async def test_an_attempt_cancelled_before_its_first_step_is_not_waited_for(turns: int) -> None:
-    """Two interruptions so many turns of the loop after an intent was committed: one of them meets the moment
-    between a task's making and its first step, when nothing in it can tell that it was cancelled.
+    """Two interruptions some rounds of the loop after an intent was committed. One of the tried moments is between the creation of
+    a task and its first step, when the task cannot notice that it was cancelled.
     """
     store = Store(SqliteMemory())
     adapter = Adapter(stuck)
@@ -211,7 +215,7 @@ async def test_the_intent_is_committed_before_anything_is_sent() -> None:
 
 
 class Panic(BaseException):
-    """No `Exception`."""
+    """A BaseException that is not an Exception."""
 
 
 @pytest.mark.parametrize(
@@ -249,7 +253,7 @@ async def test_an_auth_failure_stops_the_lane_and_keeps_its_units() -> None:
 
 
 async def test_a_hold_is_recorded_at_once() -> None:
-    """Not only when the lanes' lessons are written down the next time."""
+    """Not only when lanes are recorded the next time."""
 
     async def held(request: Request) -> Answer:
         return Answer(

@@ -1,4 +1,4 @@
-"""The output file against records that move on while it is opened."""
+"""The output file, while the records change during its opening."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def answer(store: Store, job: Job, *indexes: int) -> None:
 
 
 def rows(path: Path) -> list[tuple[int, bool]]:
-    """Which unit each row is of, and whether it is an answer."""
+    """The unit of each row, and whether the row is an answer."""
     found = [json.loads(line) for line in path.read_bytes().splitlines()]
     return [(row["headway"]["index"], row["error"] is None) for row in found]
 
@@ -40,7 +40,7 @@ def written(store: Store, job: Job, path: Path, order: Order = "input") -> None:
 
 @pytest.mark.parametrize("order", ["input", "completion"])
 def test_a_failure_row_is_replaced_even_if_the_answer_comes_at_once(tmp_path: Path, order: Order) -> None:
-    """The file is opened in a thread of its own: by then units may have their answers already."""
+    """The file is opened in another thread: units may have answers by then."""
     path, store = tmp_path / "out.jsonl", Store(SqliteMemory())
     job = job_of(store, 4)
     answer(store, job, 2)
@@ -63,7 +63,7 @@ def test_a_failure_row_is_replaced_even_if_the_answer_comes_at_once(tmp_path: Pa
 
 
 def test_misplaced_rows_are_rewritten(tmp_path: Path) -> None:
-    """Written in order of completion before; that the last one stands where it should says nothing of the others."""
+    """The rows were written in order of completion: the last one in its right place does not prove the others right."""
     path, store = tmp_path / "out.jsonl", Store(SqliteMemory())
     job = job_of(store, 3)
     answer(store, job, 0, 1, 2)

@@ -1,4 +1,4 @@
-"""Prices that become known while a run goes on: no request waits for them, and no answer is lost to the wait."""
+"""Prices that become known during a run: no request waits for them, and no answer is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def answered(request: Request) -> Answer:
 
 
 def failing_first(kind: Kind, usage: Usage | None) -> Send:
-    """The first try of all fails, everything else is answered."""
+    """The first attempt fails, all others are answered."""
     tries: list[Request] = []
 
     async def send(request: Request) -> Answer:
@@ -99,7 +99,7 @@ async def test_an_answer_that_waits_for_its_price_survives_a_cancellation() -> N
         async def look() -> tuple[dict[int, Price], str]:
             asked.set()
             await asyncio.Event().wait()
-            raise AssertionError("nobody sets it")
+            raise AssertionError("it is never set")
 
         return look
 
@@ -127,7 +127,7 @@ async def test_a_missing_price_is_reported_once_and_gives_no_cost() -> None:
     run, _, watcher = engine(store, answered, later=later)
     assert (await ended(run)).view.cost_usd is None
     assert watcher.noted_events == ["cost"]
-    assert [event.text for event in store.events(1)] == ["no price is known"]
+    assert [event.text for event in store.events(1) if event.what == "cost"] == ["no price is known"]
     assert costs(store) == [None] * 3
     job = store.job("job")
     assert job is not None
@@ -145,7 +145,9 @@ async def test_a_price_list_that_raises_does_not_fail_the_run() -> None:
 
     run, _, _ = engine(store, answered, later=later)
     assert (await ended(run)).state == "complete"
-    assert [event.text for event in store.events(1)] == ["prices could not be looked up: RuntimeError"]
+    assert [event.text for event in store.events(1) if event.what == "cost"] == [
+        "prices could not be looked up: RuntimeError"
+    ]
 
 
 async def test_a_free_model_has_a_known_cost_of_zero() -> None:

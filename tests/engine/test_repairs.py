@@ -1,4 +1,4 @@
-"""The engine with answers that do not fit: the next turn is on record before it is sent, and survives a run."""
+"""The engine with answers that do not fit the schema: the repair is recorded before it is sent, and the next run continues it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ async def twice_unfit(request: Request) -> Answer:
     return complaining(request)
 
 
-async def mended(request: Request) -> Answer:
+async def fits_the_second_time(request: Request) -> Answer:
     return Answer(status=200, body=b'{"n":1}') if request.repairs else complaining(request)
 
 
 async def test_a_unit_whose_second_answer_fits_succeeds() -> None:
-    store, adapter = Store(SqliteMemory()), Adapter(mended)
+    store, adapter = Store(SqliteMemory()), Adapter(fits_the_second_time)
     engine, watcher = engine_of(store, adapter, 1)
     assert (await ended(engine)).state == "complete"
     assert adapter.sent == [b'{"n":0}', AGAIN]
@@ -86,7 +86,7 @@ async def test_an_open_repair_is_continued_by_the_next_run() -> None:
     assert (await asyncio.wait_for(running, 5.0)).state == "interrupted"
     assert [each.request for each in store.open_repairs(1)] == [AGAIN]
 
-    adapter = Adapter(mended)
+    adapter = Adapter(fits_the_second_time)
     engine, _ = engine_of(store, adapter, 1)
     assert (await ended(engine)).state == "complete"
     assert adapter.sent == [AGAIN]
@@ -96,7 +96,7 @@ async def test_a_unit_that_failed_starts_over() -> None:
     store = Store(SqliteMemory())
     engine, _ = engine_of(store, Adapter(twice_unfit), 1)
     await ended(engine)
-    adapter = Adapter(mended)
+    adapter = Adapter(fits_the_second_time)
     engine, _ = engine_of(store, adapter, 1)
     assert (await ended(engine)).state == "complete"
     assert adapter.sent == [b'{"n":0}', AGAIN]

@@ -1,4 +1,4 @@
-"""What is set aside for a unit that is read: no text has more tokens than bytes, and of a file the size is a guess."""
+"""What is reserved for a unit: a text has at most one token per byte, and the size of a file is a guess."""
 
 from __future__ import annotations
 

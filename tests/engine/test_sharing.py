@@ -1,4 +1,4 @@
-"""Two jobs of one store on one lane, at the same time: each has its share, and the last one has all of it."""
+"""Two jobs of one store share one lane at the same time; the last one gets all of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headway.core.model import LaneLimits, LaneSpec, Outcome
+from headway.core.model import Kind, LaneLimits, LaneSpec, Outcome
 from headway.engine import run_spec
 from headway.engine.engine import Engine
-from headway.engine.lane_sharing import STALE_S
+from headway.engine.sharing.lane_sharing import STALE_S
 from headway.providers.adapter import Admitted, Answer, Request
 from headway.stores.records import JobEvent, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.file import SqliteFile
@@ -22,7 +22,7 @@ from .test_engine import PATIENCE_S, Watcher, until
 
 
 class Gate:
-    """An adapter whose answers come when they are let through."""
+    """An adapter whose answers wait until the test releases them."""
 
     def __init__(self) -> None:
         self.out = 0
@@ -59,7 +59,12 @@ class Shared(Watcher):
             self.told.append(event.text)
 
 
-def engine_of(path: Path, name: str, weight: float, gate: Gate, units: int = 40) -> tuple[Engine, Shared]:
+EIGHT = LaneLimits(max_concurrency=8)
+
+
+def engine_of(
+    path: Path, name: str, weight: float, gate: Gate, units: int = 40, limits: LaneLimits = EIGHT
+) -> tuple[Engine, Shared]:
     with Store(SqliteFile(path)) as store:
         number = store.add_job(NewJob(name, "batch", "in.jsonl", name, "", 0.0))
         route = store.add_route(number, StoredRoute("alpha", "openai", "gpt-x"))
@@ -69,9 +74,7 @@ def engine_of(path: Path, name: str, weight: float, gate: Gate, units: int = 40)
     assert job is not None
     plan = run_spec.RunSpec(
         job=job,
-        lanes={
-            "lane": run_spec.RunLane(LaneSpec("lane", LaneLimits(max_concurrency=8)), "alpha/gpt-x", gate)
-        },
+        lanes={"lane": run_spec.RunLane(LaneSpec("lane", limits), "alpha/gpt-x", gate)},
         routes={route: run_spec.UnitRoute("lane", None)},
         settings={},
         timeout_s=60.0,
@@ -91,7 +94,7 @@ async def test_jobs_share_by_weight_and_the_last_one_gets_all(tmp_path: Path) ->
         await until(lambda: ours.out == 8)  # Alone it has them all.
         two = asyncio.create_task(second.run())
         await until(lambda: bool(told_first.told))
-        assert theirs.out == 0  # Nobody takes a place that is not free.
+        assert theirs.out == 0  # A place that is not free is not taken.
         ours.let(10)
         await until(lambda: (ours.out, theirs.out) == (6, 2))
         theirs.let(5)
@@ -100,10 +103,10 @@ async def test_jobs_share_by_weight_and_the_last_one_gets_all(tmp_path: Path) ->
         ours.let(30)
         await one
     assert told_first.told == [
-        "job second works here, too: this job has 75% of its limits",
-        "no other job works here any more: this job has all of its limits again",
+        "job second uses this lane, too: this job has 75% of its limits",
+        "no other job uses this lane any more: this job has all of its limits again",
     ]
-    assert told_second.told[0] == "job first works here, too: this job has 25% of its limits"
+    assert told_second.told[0] == "job first uses this lane, too: this job has 25% of its limits"
 
 
 @pytest.mark.parametrize("age_s", [0.0, 2 * STALE_S])
@@ -124,3 +127,46 @@ async def test_the_share_of_a_killed_job_goes_to_the_others(tmp_path: Path, age_
         await until(lambda: gate.out == 8, PATIENCE_S + 2 * STALE_S)  # Its claim is no longer renewed.
         gate.let(40)
         await run
+
+
+class Crowd:
+    """An account that refuses whatever is beyond eight in flight, and does not say why."""
+
+    def __init__(self) -> None:
+        self.out = self.most = self.refused = 0
+
+
+class CrowdedAdapter(Gate):
+    """One job's way to that account."""
+
+    def __init__(self, crowd: Crowd) -> None:
+        super().__init__()
+        self._crowd = crowd
+
+    async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
+        crowd = self._crowd
+        if crowd.out >= 8:
+            crowd.refused += 1
+            return Answer(Outcome(Kind.RATE), 429, "r", b"{}")
+        crowd.out += 1
+        crowd.most = max(crowd.most, crowd.out)
+        try:
+            await asyncio.sleep(0.05)
+        finally:
+            crowd.out -= 1
+        return Answer(Outcome(), 200, "r", b"{}")
+
+
+async def test_two_jobs_find_a_cap_in_flight_together(tmp_path: Path) -> None:
+    """Nothing is configured or reported. One job searches, and the other has its places of what is found."""
+    path, crowd = tmp_path / "db", Crowd()
+    engines = [
+        engine_of(path, name, 1.0, CrowdedAdapter(crowd), units=300, limits=LaneLimits())[0]
+        for name in ("first", "second")
+    ]
+    async with asyncio.timeout(2 * PATIENCE_S):
+        await asyncio.gather(*(engine.run() for engine in engines))
+    assert crowd.most == 8
+    assert crowd.refused <= 48, "8 % of 600, loose: a second job that searches alone meets far more"
+    with Store(SqliteFile(path)) as store:
+        assert [store.job(name).good for name in ("first", "second")] == [300, 300]  # type: ignore[union-attr]

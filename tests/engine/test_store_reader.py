@@ -1,4 +1,4 @@
-"""What the engine reads while it works is read in one thread, and never on its loop."""
+"""During a run, all queries run in the reader's thread and none on the event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.engine.test_engine import Adapter, ended, engine_of, good, stuck, until
 
-from headway.engine.engine import LISTEN_S
+from headway.engine.sharing.lane_sharing import LISTEN_S
 from headway.engine.store_reader import StoreReader
 from headway.stores.records import ControlRequest
 from headway.stores.sqlite.memory import SqliteMemory
@@ -20,7 +20,7 @@ READS = ("next_of_route", "next_serial", "requests", "request", "open_commands",
 
 
 class Shop:
-    """As much of a store as a reader needs."""
+    """The part of a store that a reader needs."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -76,7 +76,7 @@ async def test_a_read_that_fails_is_reported_once(where: str) -> None:
 
 
 class Watched(Store):
-    """Notes which thread reads what."""
+    """A store that records which thread calls which method."""
 
     def __init__(self) -> None:
         super().__init__(SqliteMemory())
@@ -110,7 +110,7 @@ async def test_a_job_of_many_batches_is_read_whole() -> None:
 
 
 class Slow(Store):
-    """A store whose commits are so slow that a command is still open when it is read again."""
+    """A store that returns a command as open at every poll, as if the commit of its end were slow."""
 
     def __init__(self) -> None:
         super().__init__(SqliteMemory())

@@ -1,4 +1,4 @@
-"""A run's units out of the store: in input order, or the longest of all that are left first."""
+"""Units are read from the store in input order, or the longest of the remaining units first."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from headway.core.commands import Fetch, FetchRest
-from headway.core.events import RestUnits, Units
+from headway.core.commands import Fetch, FetchRest, FetchSerial
+from headway.core.events import RestUnits, SerialUnits, Units
 from headway.core.lanes.queueing.unit_lengths import NOTHING_KNOWN, LengthTable, UnitLengths, size_of
 from headway.engine.run_spec import UnitRoute
 from headway.engine.units import length_index
@@ -29,7 +29,7 @@ def store() -> Iterator[Store]:
 
 
 def job_of(store: Store, rows: Rows) -> tuple[int, int]:
-    """A job with these units on one route: the numbers of both."""
+    """A job with these units on one route; returns the numbers of both."""
     job = store.add_job(NewJob("job", "batch", "in.jsonl", "d", "", 0.0))
     route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     new = [
@@ -115,7 +115,7 @@ def test_units_that_are_added_later_are_ordered_too(store: Store) -> None:
     assert (indexes(rest), rest.left) == ([4, 1, 2], 0)
 
 
-def test_a_deadline_gets_what_is_left_by_index(store: Store) -> None:
+def test_a_deadline_gets_the_remaining_units_by_index(store: Store) -> None:
     source = source_of(store, mixed(3, 8, 9))
     fetched(source, store, 2, NOTHING_KNOWN)
     rest = source.fetch(FetchRest(5), store).event
@@ -130,14 +130,12 @@ def largest(event: Units) -> set[tuple[str, int]]:
     return {(unit.family.partition(".")[2], int(unit.estimate.max_output_tokens)) for unit in event.largest}
 
 
-def test_the_largest_of_each_family_are_named(store: Store) -> None:
+def test_the_largest_unit_of_each_family_is_reported(store: Store) -> None:
     source = source_of(store, [(16, 1, 0), (64, 1, 0), (1024, 2, 0)])
     assert largest(fetched(source, store, 1)) == {("1", 64), ("2", 1024)}
 
 
-def test_a_large_job_is_looked_through_a_part_at_a_time(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_job_is_scanned_in_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(length_index, "SURVEYED", 4)
     source = source_of(store, mixed(9))
     assert [largest(fetched(source, store, 1)) for _ in range(4)] == [
@@ -149,8 +147,65 @@ def test_a_large_job_is_looked_through_a_part_at_a_time(
     assert indexes(fetched(source, store, 3, NOTHING_KNOWN)) == [9, 4, 5]
 
 
-def test_the_next_of_the_longest_is_named(store: Store) -> None:
+def test_the_next_longest_unit_is_reported(store: Store) -> None:
     source = source_of(store, mixed(3, 8))
     assert largest(fetched(source, store, 1, NOTHING_KNOWN)) == {("1", LONG)}
     assert largest(fetched(source, store, 1, NOTHING_KNOWN)) == {("1", SHORT)}
     assert largest(fetched(source, store, 9, NOTHING_KNOWN)) == set()
+
+
+# -- out of turn ------------------------------------------------------------------------------------------------------
+
+
+def withdrawn(source: StoreSource, store: Store, *units: int) -> tuple[list[int], int]:
+    """The units that were still to come, and how many of the lane are left."""
+    fetch = source.withdraw(store, units)
+    return [unit.index for unit in fetch.event.units], fetch.unfetched["lane"]
+
+
+def test_units_that_are_taken_out_of_turn_are_not_fetched_again(store: Store) -> None:
+    source = source_of(store, mixed(n=300))
+    first = fetched(source, store, 2)
+    assert indexes(first) == [0, 1]
+    # Fetched; in a page that was read with those; beyond all pages; unknown.
+    assert withdrawn(source, store, 0, 2, 299, 999) == ([2, 299], 296)
+    assert withdrawn(source, store, 2, 299) == ([], 296), "only once"
+    rest = fetched(source, store, 500)
+    assert indexes(rest) == [*range(3, 299)]
+    assert (rest.more, rest.left) == (False, 0)
+
+
+def test_units_are_taken_out_of_the_longest_first_order(store: Store) -> None:
+    source = source_of(store, mixed(3, 8, 9))
+    assert indexes(fetched(source, store, 1, NOTHING_KNOWN)) == [3]
+    assert withdrawn(source, store, 3, 8, 0) == ([0, 8], 7)
+    rest = fetched(source, store, 99, NOTHING_KNOWN)
+    assert (indexes(rest), rest.left) == ([9, 1, 2, 4, 5, 6, 7], 0)
+
+
+def test_units_that_were_taken_out_are_not_reported_by_a_deadline(store: Store) -> None:
+    source = source_of(store, mixed(3))
+    fetched(source, store, 1, NOTHING_KNOWN)
+    withdrawn(source, store, 5)
+    event = source.fetch(FetchRest(99), store).event
+    assert isinstance(event, RestUnits)
+    assert indexes(event) == [0, 1, 2, 4, 6, 7, 8, 9]
+
+
+def test_units_that_wait_again_come_out_of_turn_and_by_no_cursor(store: Store) -> None:
+    source = source_of(store, mixed(n=6))
+    assert indexes(fetched(source, store, 2)) == [0, 1]
+    assert [unit.index for unit in source.reopened(store, [1, 4])] == [1, 4]
+    assert indexes(fetched(source, store, 9)) == [2, 3, 5]
+
+
+def test_units_of_a_serial_run_are_taken_out_of_turn(store: Store) -> None:
+    job, route = job_of(store, mixed(n=5))
+    source = StoreSource(store, job, {route: UnitRoute("lane")}, serial=True)
+    first = source.fetch(FetchSerial(2), store).event
+    assert isinstance(first, SerialUnits)
+    assert [unit.index for unit in first.units] == [0, 1]
+    assert withdrawn(source, store, 1, 3) == ([3], 2)
+    rest = source.fetch(FetchSerial(9), store)
+    assert isinstance(rest.event, SerialUnits)
+    assert ([unit.index for unit in rest.event.units], rest.unfetched) == ([2, 4], {"lane": 0})

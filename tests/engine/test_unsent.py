@@ -1,4 +1,4 @@
-"""What was never sent costs nothing: neither the budget nor the records count it."""
+"""Requests that were never sent cost nothing, in the budget and in the records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.stores.store import Store
 
 
 def first_outcome(outcome: Outcome) -> Send:
-    """The first try of all ends like this, everything else is answered."""
+    """The first attempt ends like this, all others are answered."""
     tries: list[Request] = []
 
     async def send(request: Request) -> Answer:
@@ -68,7 +68,7 @@ async def test_an_attempt_cancelled_while_connecting_costs_nothing(sent: bool) -
             if not sent:
                 mark_unsent(called_off)
             raise
-        raise AssertionError("nobody sets it")
+        raise AssertionError("it is never set")
 
     run, adapter, _ = engine(store, send, 1, price=PRICE, max_cost_usd=1.0)
     running = asyncio.ensure_future(ended(run))
@@ -93,6 +93,6 @@ async def test_usage_reported_before_a_broken_answer_is_known_and_the_rest_unsur
     told_usd, whole_usd = PRICE.cost(Usage(10.0, 1.0)), PRICE.cost(USED)
     assert job.cost_usd == pytest.approx(told_usd + whole_usd)
     assert (job.unsure, job.repeated) == (1, 1)
-    assert job.unsure_usd == pytest.approx(57e-6 - told_usd), "up to what was set aside for it"
+    assert job.unsure_usd == pytest.approx(57e-6 - told_usd), "up to what was reserved for it"
     assert run._scheduler.budget.spent_usd == pytest.approx(job.cost_usd + job.unsure_usd)
-    assert not run._scheduler.lanes["lane"].estimator.knows("1.0")
+    assert not run._scheduler.lanes["lane"].unit_costs.estimator.knows("1.0")

@@ -148,7 +148,7 @@ def do_multiprocessing(n: int) -> int:
 
 def do_inherited() -> list[str]:
     """The kinds of descriptors above 2 that a started program inherits."""
-    program = "import os,stat\nfor d in range(3, 64):\n  try: print(stat.S_IFMT(os.fstat(d).st_mode))\n  except OSError: pass"
+    program = "import os,stat\nfor d in range(3, 4096):\n  try: print(stat.S_IFMT(os.fstat(d).st_mode))\n  except OSError: pass"
     found = subprocess.run(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, close_fds=False, check=True
     )
@@ -160,7 +160,7 @@ def do_inherited() -> list[str]:
 
 def _sockets() -> list[int]:
     found = []
-    for descriptor in range(3, 64):
+    for descriptor in range(3, 4096):
         with suppress(OSError):
             if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 found.append(descriptor)
@@ -175,7 +175,7 @@ def do_junk(size: int) -> int:
 
 def do_truncate() -> None:
     """Truncates every open file, then dies as a unit that had begun."""
-    for descriptor in range(3, 64):
+    for descriptor in range(3, 4096):
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
     os._exit(1)

@@ -61,7 +61,7 @@ async def test_answers_are_cut_to_max_tokens_and_padded_to_the_configured_length
 
 
 async def test_all_texts_are_counted_as_input() -> None:
-    parts = [{"type": "text", "text": "x" * 8}, {"type": "image_url", "image_url": {"url": "data:…"}}]
+    parts = [{"type": "text", "text": "x" * 8}, {"type": "input_audio", "input_audio": {"data": "eA=="}}]
     call = {"id": "c", "type": "function", "function": {"name": "f" * 4, "arguments": "{}"}}
     messages = [
         {"role": "system", "content": "y" * 4},
@@ -290,3 +290,22 @@ async def test_a_request_without_a_rule_is_echoed_and_configured_answers_are_cut
     assert _text(other).startswith("echo: hello")
     assert (_text(scripted), scripted["usage"]["completion_tokens"]) == ('{"mood":3}', 3)
     assert (_text(cut), cut["choices"][0]["finish_reason"]) == ('{"mo', "length")
+
+
+async def test_rules_look_at_all_texts_of_the_user_and_not_at_results_of_tools() -> None:
+    rules = [{"contains": "weather", "turns": ["sunny"]}]
+    reminder = {
+        "role": "user",
+        "content": [{"type": "text", "text": "<system-reminder>be kind</system-reminder>"}],
+    }
+    result = {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "t", "content": "weather.txt"}],
+    }
+    asked = {"role": "user", "content": "the weather?"}
+    async with serving(answers=rules) as server:
+        texts = [
+            (await ask(server, MESSAGES, {**message(), "messages": messages})).json["content"][0]["text"]
+            for messages in ([reminder, asked], [asked, reminder], [reminder, result])
+        ]
+    assert texts == ["sunny", "sunny", "echo: weather.txt"]

@@ -92,6 +92,7 @@ def test_faults_are_parsed_from_flags() -> None:
     assert parse_fault("reset-body/10").every == 10
     assert parse_fault("503@30s").at == 30.0
     assert parse_fault("529=0.5@30s-1m").between == (30.0, 60.0)
+    assert parse_fault("subscription+20s@5s").resets == 20.0
 
 
 @pytest.mark.parametrize(

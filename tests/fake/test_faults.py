@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from headway.errors import ConfigError
 from headway.fake.faults import FaultStage, fault_stages
 
-from .virtual_server import config
+from .virtual_server import CHAT, ManualClock, ask, chat, config, serving
 
 
 def faults(*rules: dict[str, Any], seed: int = 1) -> FaultStage:
@@ -59,3 +60,44 @@ def test_faults_are_split_by_stage() -> None:
     assert after is not None
     assert (before.next_fault(0.0), after.next_fault(0.0)) == ("quota", "hang")
     assert fault_stages((), 1, "one") == (None, None)
+
+
+def test_a_fault_may_depend_on_the_text() -> None:
+    one = faults({"kind": "hang", "contains": "slow"})
+    assert [one.next_fault(0.0, text) for text in ("quick", "a slow one")] == ["", "hang"]
+
+
+def test_a_used_up_window_refuses_everything_until_its_reset() -> None:
+    one = faults({"kind": "subscription", "at": 5, "resets": 20, "claim": "seven_day"})
+    answers = [(one.next_fault(now), one.wait_s) for now in (4.0, 6.0, 16.0, 25.9)]
+    assert answers == [
+        ("", 0.0),
+        ("subscription", 20.0),
+        ("subscription", 10.0),
+        ("subscription", pytest.approx(0.1)),
+    ]
+    assert one.closed.claim == "seven_day"
+    assert [one.next_fault(now) for now in (26.0, 100.0)] == ["", ""]
+
+
+def test_a_window_between_two_instants_resets_at_the_second() -> None:
+    one = faults({"kind": "subscription", "between": [10, 40]})
+    assert [(one.next_fault(now), one.wait_s) for now in (10.0, 30.0)] == [
+        ("subscription", 30.0),
+        ("subscription", 10.0),
+    ]
+    assert one.next_fault(40.0) == ""
+
+
+def test_only_faults_with_a_reset_take_one() -> None:
+    with pytest.raises(ConfigError, match="'resets' is for 429 and subscription, not for 'hang'"):
+        faults({"kind": "hang", "resets": 3})
+
+
+async def test_an_error_may_come_sooner_than_an_answer() -> None:
+    clock = ManualClock()
+    default = {"latency": 9, "error_latency": "20ms", "faults": [{"kind": "500", "every": 2}]}
+    async with serving(clock, default=default) as server:
+        statuses = [(await ask(server, CHAT, chat())).status for _ in range(4)]
+    assert statuses == [200, 500, 200, 500]
+    assert clock.waits == [9, 0.02, 9, 0.02]

@@ -58,6 +58,45 @@ async def test_faults_before_admission_charge_nothing(
     assert stats["refused"] == {f"fault {kind}": 4}
 
 
+async def test_a_subscription_that_is_used_up_names_its_window_and_its_reset() -> None:
+    rule = {"kind": "subscription", "at": 0, "resets": 30, "claim": "seven_day_opus"}
+    clock = ManualClock()
+    async with serving(clock, faults=[rule]) as server:
+        claude = await ask(server, MESSAGES, message())
+        codex = await ask(server, CHAT, chat())
+        clock.now += 30.0
+        later = await ask(server, MESSAGES, message())
+        stats = server.stats()["total"]
+    prefix = "anthropic-ratelimit-unified-"
+    reset = claude.headers[prefix + "reset"]
+    assert (claude.status, claude.json["error"]["type"]) == (429, "rate_limit_error")
+    assert claude.headers[prefix + "status"] == claude.headers[prefix + "7d_opus-status"] == "rejected"
+    assert claude.headers[prefix + "representative-claim"] == "seven_day_opus"
+    assert claude.headers["retry-after"] == "30"
+    assert (codex.status, codex.json["error"]["type"]) == (429, "usage_limit_reached")
+    assert str(codex.json["error"]["resets_at"]) == reset
+    assert later.status == 200
+    assert (stats["received"], stats["refused"]) == (3, {"fault subscription": 2})
+
+
+async def test_the_use_of_windows_is_in_the_headers_of_answers() -> None:
+    async with serving(default={"windows": {"five_hour": 0.91, "seven_day": 0.3}}) as server:
+        headers = (await ask(server, MESSAGES, message())).headers
+        other = (await ask(server, CHAT, chat())).headers
+    prefix = "anthropic-ratelimit-unified-"
+    assert headers[prefix + "status"] == headers[prefix + "5h-status"] == "allowed_warning"
+    assert headers[prefix + "representative-claim"] == "five_hour"
+    assert (headers[prefix + "5h-utilization"], headers[prefix + "7d-utilization"]) == ("0.91", "0.3")
+    assert headers[prefix + "7d-status"] == "allowed"
+    assert not any(name.startswith(prefix) for name in other)
+
+
+async def test_a_429_whatever_the_limits_are() -> None:
+    async with serving(faults=[{"kind": "429", "at": 0, "resets": 7}]) as server:
+        first, second = [await ask(server, MESSAGES, message()) for _ in range(2)]
+    assert (first.status, first.headers["retry-after"], second.status) == (429, "7", 200)
+
+
 async def test_a_reset_before_the_headers() -> None:
     async with with_fault("reset") as server:
         async with opened(server, chat()) as (reader, _):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Literal
 
-from headway.providers import PROFILES, Profile, RawResponse
+from headway.providers.limits.hints import RawResponse
+from headway.providers.limits.profile import Profile
+from headway.providers.limits.profiles import PROFILES
 
 from .table import TABLE
 

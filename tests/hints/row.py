@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from headway.core.model import DAY_S, MINUTE_S, Dimension, Kind, LimitReport
-from headway.providers import RawResponse
+from headway.providers.limits.hints import RawResponse
 
 #: A Sunday morning in Europe, midnight on the American west coast.
 NOW: Final = datetime(2026, 11, 15, 8, 0, 0, tzinfo=UTC).timestamp()

@@ -652,3 +652,46 @@ EXCEPTIONS: Final = (
         Kind.AUTH,
     ),
 )
+
+OPENCODE: Final = (
+    Row(
+        "opencode-429",
+        "opencode",
+        cli(
+            {
+                "type": "error",
+                "sessionID": "ses_1",
+                "error": {
+                    "name": "APIError",
+                    "data": {
+                        "message": "This request would exceed your organization's rate limit of 1,000 requests per minute.",
+                        "statusCode": 429,
+                        "isRetryable": True,
+                    },
+                },
+            }
+        ),
+        Kind.RATE,
+        dimension=REQUESTS,
+        reports=(told(REQUESTS, 1_000, 0.0),),
+    ),
+    Row(
+        "opencode-with-headers",
+        "opencode",
+        cli(
+            {
+                "type": "error",
+                "error": {
+                    "name": "APIError",
+                    "data": {
+                        "message": "Slow down",
+                        "statusCode": 429,
+                        "responseHeaders": {"retry-after": "7"},
+                    },
+                },
+            }
+        ),
+        Kind.RATE,
+        wait=7.0,
+    ),
+)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import isfinite
 
-from headway.core.lanes.meter import SANE_RESET
+from headway.core.lanes.meters.meter import SANE_RESET
 from headway.core.model import Dimension, Hint, Kind, LimitReport
-from headway.providers import Facts
 from headway.providers.error_messages import LONGEST as LONGEST_MESSAGE
 from headway.providers.limits.durations import LARGEST, LONGEST_S
+from headway.providers.limits.hints import Facts
 
 
 def check(facts: Facts) -> None:
@@ -30,6 +30,10 @@ def _check_hint(hint: Hint) -> None:
     assert len(keys) == len(set(keys)), "two reports on one limit"
     for report in hint.reports:
         _check_report(report)
+    for window in hint.windows:
+        assert 0 < len(window.name) <= 40
+        assert window.used is None or _within(window.used, LARGEST)
+        assert window.resets_utc is None or _within(window.resets_utc, LARGEST)
 
 
 def _check_report(report: LimitReport) -> None:

@@ -27,5 +27,6 @@ TABLE: Final[tuple[Row, ...]] = (
     *rows_agents.CLAUDE,
     *rows_agents.CODEX,
     *rows_agents.GEMINI_CLI,
+    *rows_agents.OPENCODE,
     *rows_agents.EXCEPTIONS,
 )

@@ -16,7 +16,9 @@ from tests.hints.sane import check
 from tests.hints.table import TABLE
 
 from headway.core.model import Kind
-from headway.providers import PROFILES, Profile, RawResponse, understand
+from headway.providers.limits.hints import RawResponse, understand
+from headway.providers.limits.profile import Profile
+from headway.providers.limits.profiles import PROFILES
 
 PROFILE_LIST = tuple(PROFILES.values())
 HEADER_NAMES = sorted({name for profile in PROFILE_LIST for name in profile.places})

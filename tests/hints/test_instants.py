@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.hints.row import DATE, NOW, REQUESTS, http
 
-from headway.providers import PROFILES, RawResponse, understand
+from headway.providers.limits.hints import RawResponse, understand
 from headway.providers.limits.instants import http_date, iso_date, parse_wait
+from headway.providers.limits.profiles import PROFILES
 
 
 @pytest.mark.parametrize(

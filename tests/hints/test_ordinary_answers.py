@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.hints.row import NOW
 
-from headway.providers import PROFILES, RawResponse, understand
+from headway.providers.limits.hints import RawResponse, understand
+from headway.providers.limits.profiles import PROFILES
 
 ANSWERS = [
     json.loads(line)

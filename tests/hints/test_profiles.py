@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.hints.row import NOW, http
 
 from headway.core.model import Counting, Dimension, Kind
-from headway.providers import GENERIC, PROFILES, Profile, profile_for, understand
 from headway.providers.error_messages import LONGEST, short_message
 from headway.providers.limits.error_kinds import normalized_code
+from headway.providers.limits.hints import SUCCESS_FACTS, RawResponse, understand
+from headway.providers.limits.limit_headers import MOST_SPELLINGS
+from headway.providers.limits.profile import Profile
+from headway.providers.limits.profiles import GENERIC, PROFILES, profile_for
 
 NAMES = (
     "openai anthropic azure bedrock gemini vertex groq mistral together openrouter cohere deepseek vllm xai fireworks "
-    "ollama llamacpp claude codex gemini-cli generic"
+    "ollama llamacpp claude codex gemini-cli opencode generic"
 )
 
 
@@ -181,3 +186,25 @@ def test_a_header_that_repeats_the_tightest_limit_is_not_a_limit_of_its_own(toke
     }
     facts = understand(http(200, "", **headers), PROFILES["anthropic"], now_utc=NOW)
     assert (Dimension.TOKENS in {report.dimension for report in facts.hint.reports}) is known
+
+
+@pytest.mark.parametrize("spelling", [str.lower, str.upper, str.title])
+def test_headers_are_read_in_any_spelling(spelling: Callable[[str], str]) -> None:
+    limits = {"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "59"}
+    headers = {"Date": "Sun, 15 Nov 2026 08:00:00 GMT"} | {spelling(name): limits[name] for name in limits}
+    for _ in ("first", "again"):
+        [report] = understand(RawResponse(200, headers), PROFILES["openai"], now_utc=NOW).hint.reports
+        assert (report.limit, report.remaining) == (60.0, 59.0)
+
+
+def test_any_number_of_header_names_is_read_in_bounded_memory() -> None:
+    profile = PROFILES["openai"]
+    for number in range(3 * MOST_SPELLINGS):
+        headers = {f"x-trace-{number}": "1", "X-RateLimit-Limit-Requests": "60"}
+        assert understand(RawResponse(200, headers), profile, now_utc=NOW).hint.reports
+    assert len(profile.spellings) <= MOST_SPELLINGS
+
+
+def test_a_date_alone_reports_nothing() -> None:
+    headers = {"Date": "Sun, 15 Nov 2026 08:00:00 GMT", "Content-Length": "7"}
+    assert understand(RawResponse(200, headers), GENERIC, now_utc=NOW) == SUCCESS_FACTS

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headway.providers import PROFILES
+from headway.providers.limits.profiles import PROFILES
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,8 @@ from tests.hints.row import NOW, Row
 from tests.hints.table import TABLE
 
 from headway.core.model import Kind, LimitReport
-from headway.providers import PROFILES, understand
+from headway.providers.limits.hints import understand
+from headway.providers.limits.profiles import PROFILES
 
 
 def rounded(reports: tuple[LimitReport, ...]) -> list[tuple[object, ...]]:

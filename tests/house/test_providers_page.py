@@ -9,7 +9,7 @@ import pytest
 
 from headway.config import load
 from headway.config.known_vendors import VENDORS
-from headway.providers import PROFILES, profile_for
+from headway.providers.limits.profiles import PROFILES, profile_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "providers.md"
 BLOCKS = [

@@ -53,6 +53,13 @@ class LinesSource(msgspec.Struct, frozen=True):
     def is_sibling(self, job: Job) -> bool:
         return False
 
+    def is_predecessor(self, job: Job) -> bool:
+        return False
+
+    @property
+    def row_numbers(self) -> str:
+        return ""
+
     def ids(self, config: Config) -> Iterator[str]:
         return iter(self.lines)
 

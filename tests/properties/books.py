@@ -41,6 +41,8 @@ class Fortune:
     crashes: int = 0
     alone: bool = False
     not_before: float = ALWAYS
+    #: Its lane was reopened: it may start earlier, if it waited for that.
+    hastened: bool = False
 
 
 @dataclass
@@ -126,6 +128,8 @@ class Books:
 
     def _tell(self, event: events.Event, now: float) -> None:
         match event:
+            case events.Delayed() | events.Written():
+                pass  # They only make a lane start later.
             case events.RequestAccepted() | events.Finished() | events.Cancelled():
                 self._tell_answer(event, now)
             case events.AnswerRejected():
@@ -152,11 +156,13 @@ class Books:
         match event:
             case events.SetLimits(key, limits):
                 self.lanes[key].configure(limits, now)
-            case events.Share():
-                pass  # Whatever our part of a lane is, its limits are what they were.
+            case events.Share(key, grant):
+                self.lanes[key].share(grant)
             case events.ReopenLane(key):
                 self.lanes[key].reopen()
                 self.revived = True
+                for index, fortune in self.fortunes.items():
+                    fortune.hastened = fortune.hastened or self.units[index].lane == key
             case events.OpenLane(spec) if spec.key in self.lanes:
                 self.lanes[spec.key].configure(spec.limits, now)
             case events.OpenLane(spec):
@@ -433,6 +439,7 @@ class Books:
         require(not_before >= due.earliest - slack, "hint", f"unit {index} may go at {not_before}: {due}")
         require(not_before <= due.latest + slack, "hint", f"unit {index} waits until {not_before}: {due}")
         self.fortunes[index].not_before = not_before
+        self.fortunes[index].hastened = False
 
     def _finished(self, unit: Unit, status: Status, code: str, now: float) -> None:
         index = unit.index
@@ -522,7 +529,7 @@ class Books:
 
     def _judge_turn(self, unit: Unit, fortune: Fortune, now: float) -> None:
         index = unit.index
-        early = now < fortune.not_before - slack_s(now)
+        early = now < fortune.not_before - slack_s(now) and not fortune.hastened
         require(not early, "not before", f"unit {index} started at {now}, before {fortune.not_before}")
         waits = [one for one in unit.after if self.ended.get(one) not in GOOD]
         require(not waits, "dependency", f"unit {index} started before {waits} succeeded")

@@ -15,11 +15,11 @@ from headway.core import commands, retry
 from headway.core.budget import Budget
 from headway.core.lanes import lane_memory, settling
 from headway.core.lanes.breaker import Breaker
-from headway.core.lanes.lane import Lane
-from headway.core.lanes.meter import Meter
+from headway.core.lanes.in_flight.window import Window
+from headway.core.lanes.lane import LaneState
+from headway.core.lanes.meters.meter import Meter
 from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.lanes.queueing.stock import Stock
-from headway.core.lanes.window import Window
 from headway.core.model import Dimension, Kind
 from headway.core.reasons import StopReason
 from headway.core.scheduler import Scheduler
@@ -65,26 +65,26 @@ def bug(*caught_by: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch]
 
 @bug("invariant")
 def permit_kept_after_a_failure(patch: Patch) -> None:
-    right = Lane.release
+    right = LaneState.release
 
-    def wrong(self: Lane, entry: Entry, outcome: Any, now: float) -> None:
+    def wrong(self: LaneState, entry: Entry, outcome: Any, now: float) -> None:
         right(self, entry, outcome, now)
         self.in_flight += outcome.kind is not None
 
-    patch.setattr(Lane, "release", wrong)
+    patch.setattr(LaneState, "release", wrong)
 
 
 @bug("held lane")
 def hold_ignored_by_when(patch: Patch) -> None:
-    right = Lane.when
+    right = LaneState.when
 
-    def wrong(self: Lane, entry: Entry, now: float) -> tuple[float, str]:
+    def wrong(self: LaneState, entry: Entry, now: float) -> tuple[float, str]:
         until, self.hold.until = self.hold.until, ALWAYS
         answer = right(self, entry, now)
         self.hold.until = until
         return answer
 
-    patch.setattr(Lane, "when", wrong)
+    patch.setattr(LaneState, "when", wrong)
 
 
 @bug("bucket")
@@ -99,14 +99,14 @@ def tokens_not_reserved(patch: Patch) -> None:
 
 @bug("bucket")
 def success_refunded_like_a_refusal(patch: Patch) -> None:
-    right = Lane.release
+    right = LaneState.release
 
-    def wrong(self: Lane, entry: Entry, outcome: Any, now: float) -> None:
+    def wrong(self: LaneState, entry: Entry, outcome: Any, now: float) -> None:
         right(self, entry, outcome, now)
         if outcome.kind is None and outcome.usage is None:
             settling.refund(self, entry)
 
-    patch.setattr(Lane, "release", wrong)
+    patch.setattr(LaneState, "release", wrong)
 
 
 @bug("window")
@@ -178,7 +178,7 @@ def lanes_budget_forgets_earlier_runs(patch: Patch) -> None:
 def lane_stopped_while_its_money_is_in_flight(patch: Patch) -> None:
     right = Spending._affordable
 
-    def wrong(self: Spending, entry: Entry, lane: Lane) -> bool:
+    def wrong(self: Spending, entry: Entry, lane: LaneState) -> bool:
         out = [lane_budget.out for lane_budget in lane.lane_budgets]
         for lane_budget in lane.lane_budgets:
             lane_budget.out = 0
@@ -246,8 +246,8 @@ def attempt_counted_twice(patch: Patch) -> None:
 def late_result_counted_again(patch: Patch) -> None:
     right, ended = Attempts.finished, UnitMoves.end
 
-    def noting(self: Any, entry: Entry, move: Any, code: str = "", message: str = "") -> None:
-        ended(self, entry, move, code, message)
+    def noting(self: Any, entry: Entry, *details: Any, **more: Any) -> None:
+        ended(self, entry, *details, **more)
         self._run.__dict__.setdefault("ended", {})[entry.unit.index] = entry
 
     def wrong(self: Any, event: Any, now: float) -> None:
@@ -300,11 +300,11 @@ def dependency_released_by_a_failure(patch: Patch) -> None:
     patch.setattr(UnitMoves, "skip", queue_all)
 
 
-@bug("render")
+@bug("render", "invariant")
 def a_request_is_made_again_and_again(patch: Patch) -> None:
     right = Starting._render
 
-    def wrong(self: Starting, entry: Entry, lane: Lane) -> bool:
+    def wrong(self: Starting, entry: Entry, lane: LaneState) -> bool:
         made = right(self, entry, lane)
         if made:
             lane.queue.push(entry)
@@ -367,7 +367,7 @@ def more_work_forgotten_during_a_fetch(patch: Patch) -> None:
 @bug("done")
 def end_reported_while_units_are_on_their_way(patch: Patch) -> None:
     idle = property(lambda self: not self.in_flight and (bool(self.stopped) or not self.queue))
-    patch.setattr(Lane, "idle", idle)
+    patch.setattr(LaneState, "idle", idle)
 
 
 @bug("fetch")
@@ -397,7 +397,7 @@ def pause_forgotten(patch: Patch) -> None:
 def stop_forgotten(patch: Patch) -> None:
     right = LaneControl.stop
 
-    def wrong(self: LaneControl, lane: Lane, reason: StopReason) -> None:
+    def wrong(self: LaneControl, lane: LaneState, reason: StopReason) -> None:
         right(self, lane, reason)
         lane.stopped = None
 
@@ -408,7 +408,7 @@ def stop_forgotten(patch: Patch) -> None:
 def wake_lost_when_it_moves(patch: Patch) -> None:
     right = Starting._sleep
 
-    def wrong(self: Starting, lane: Lane, at: float) -> bool:
+    def wrong(self: Starting, lane: LaneState, at: float) -> bool:
         if lane.wake_at != NEVER:
             lane.wake_at = at
             return False
@@ -419,7 +419,7 @@ def wake_lost_when_it_moves(patch: Patch) -> None:
 
 @bug("done", "over")
 def end_reported_while_units_wait(patch: Patch) -> None:
-    patch.setattr(Lane, "spent", property(lambda self: self.stock.exhausted and not self.queue.ready))
+    patch.setattr(LaneState, "spent", property(lambda self: self.stock.exhausted and not self.queue.ready))
 
 
 # -- for the other properties ----------------------------------------------------------------------------------------
@@ -453,7 +453,7 @@ def jitter_from_a_counter(patch: Patch) -> None:
     patch.setattr(verdict, "backoff_s", wrong)
 
 
-def hold_not_imported(lane: Lane, record: Any, now: float, utc: float) -> None:
+def hold_not_imported(lane: LaneState, record: Any, now: float, utc: float) -> None:
     """Caught by the record's property: the next life of a lane knows no hold."""
     lane_memory.import_lane(lane, record, now, utc)
     lane.hold.until = ALWAYS

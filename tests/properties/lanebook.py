@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from headway.core.lanes.job_share import Grant
 from headway.core.model import Costs, Kind, LaneLimits, LaneSpec, Outcome, Unit, Usage
 from headway.core.reasons import LaneBudgetSpent, NoticeReason
 
@@ -72,6 +73,7 @@ class LaneBook:
     breaker_until: float = ALWAYS
     congested_at: int = 0
     cuts: int = 0
+    led: bool = False
     window: float = NEVER
     last_start_at: float = ALWAYS
     buckets: dict[str, Bucket] = field(default_factory=dict)
@@ -178,8 +180,16 @@ class LaneBook:
         elif kind is Kind.RATE and outcome.hint is not None:
             self.paused_until = max(self.paused_until, now + wait_s - outcome.hint.precision_s)
 
+    def share(self, grant: Grant) -> None:
+        """Whatever our part of a lane is, its limits are what they were. A job with places leaves the cuts to the one that leads."""
+        led, self.led = self.led, grant.follows and grant.places is not None
+        if led or self.led:
+            self.window, self.cuts = self.limits.max_concurrency or NEVER, 0
+
     def _cut(self) -> None:
         """A congestion event: the first halves what was in flight, a later one takes away one at least."""
+        if self.led:
+            return
         size = self.window - 1 if self.cuts else min(self.window, self.flights + 1) // 2
         self.window = max(1, size)
         self.cuts += 1

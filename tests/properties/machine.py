@@ -276,6 +276,20 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.post(events.RequestAccepted(self.chosen(number), None, usage), now)
 
     @precondition(has_flights)
+    @rule(number=numbers, times=st.integers(1, 4), now=flush)
+    def delay(self, number: int, times: int, now: bool) -> None:
+        """Requests cannot be written yet."""
+        for further in range(times):
+            self.post(events.Delayed(self.chosen(number + further)), now=False)
+        if now:
+            self._guarded(self.run.step)
+
+    @precondition(has_flights)
+    @rule(number=numbers, now=flush)
+    def write(self, number: int, now: bool) -> None:
+        self.post(events.Written(self.chosen(number)), now)
+
+    @precondition(has_flights)
     @rule(number=numbers, hint=make.hints(reporting=True), now=flush)
     def admit_with_reports(self, number: int, hint: Hint, now: bool) -> None:
         self.post(events.RequestAccepted(self.chosen(number), hint), now)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.core.gates import Gates
 from headway.core.lanes.job_share import Grant
-from headway.core.lanes.rate_finder import Pace
+from headway.core.lanes.learning.rate_finder import Pace
 from headway.core.model import (
     DAY_S,
     MINUTE_S,
@@ -127,15 +127,18 @@ class Row:
     serial: bool
     #: Whether its request is made from the answers of the units that it waits for.
     late: bool = False
+    #: Units of one group run one at a time.
+    exclusive: int = 0
 
 
-def rows(*, serial: bool = False, gated: bool = True) -> st.SearchStrategy[Row]:
+def rows(*, serial: bool = False, gated: bool = True, grouped: bool = False) -> st.SearchStrategy[Row]:
     registers = pick([(), (), (), (), ("r",), ("r", "s")]) if gated else st.just(())
     return st.builds(
         Row,
         lane=st.integers(0, 3),
         estimate=estimates,
         priority=pick([0, 0, 0, 5, -1]),
+        exclusive=pick([0, 0, 0, 0, 1, 1, 2]) if grouped else st.just(0),
         expected_s=pick([0.0, 1.0, 9.0]),
         conversation=pick([None, None, None, "c", "d", "e"]) if gated else st.none(),
         reads=registers,
@@ -157,6 +160,7 @@ def unit_of(row: Row, index: int, keys: Sequence[str], gates: Gates) -> Unit:
         after=after,
         leads=row.conversation is not None or bool(row.writes),
         late=bool(after) and row.late,
+        exclusive=row.exclusive,
     )
 
 

@@ -118,7 +118,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[LaneSpec], list[Unit]]:
     keys = "abc"[: draw(st.integers(1, 3))]
     retry = RetryPolicy(max_attempts=3, jitter=0.0)
     specs = [LaneSpec(key, draw(limits), retry, order=draw(make.pick(("input", "longest")))) for key in keys]
-    drawn = draw(st.lists(st.tuples(make.rows(), make.pick([1, 1, 3])), min_size=1, max_size=16))
+    drawn = draw(st.lists(st.tuples(make.rows(grouped=True), make.pick([1, 1, 3])), min_size=1, max_size=16))
     gates, rows = Gates(), [row for row, copies in drawn for _ in range(copies)]
     return specs, [make.unit_of(row, index, keys, gates) for index, row in enumerate(rows)]
 

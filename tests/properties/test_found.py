@@ -65,7 +65,7 @@ def test_blind_without_tokens() -> None:
 def test_blind_overflow() -> None:
     """A blind lane after its first 429, and one answer far longer than estimated: OverflowError an hour later.
 
-    The debt of the long answer is waited out; `Finder.advance` takes that time for time at full pace and doubles the
+    The debt of the long answer is waited out; `RateFinder.advance` takes that time for time at full pace and doubles the
     pace every two seconds of it. (Below 2,000 s it does not break, but the pace it then believes in is absurd.)
     """
     units = [Unit(index, "a", Estimate(input_tokens=10.0)) for index in range(2)]

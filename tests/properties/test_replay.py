@@ -90,7 +90,7 @@ def hold_survives(spec: LaneSpec, script: Script, hold_s: float, cut_at: float, 
         lane.hold.extend(2.0 + hold_s, "resets later")
         loop.run(cut_at)
     record = export_lane(lane, cut_at, UTC)
-    owed_s = max((meter.full_at for meter in lane.meters), default=cut_at) - cut_at - down_s
+    owed_s = max((meter.full_at for meter in lane.limits.meters), default=cut_at) - cut_at - down_s
     left_s = lane.hold.until - cut_at - down_s
     again = next_life(spec, record, 500.0, UTC + down_s)
     starts = [

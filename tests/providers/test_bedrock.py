@@ -166,7 +166,7 @@ def test_where_credentials_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.config.kinds.bedrock.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match="neither AWS_BEARER_TOKEN_BEDROCK nor AWS_ACCESS_KEY_ID") as caught:
         key_of(PROVIDER, {}, {})
-    assert "headway[bedrock]" in (caught.value.hint or "")
+    assert "[bedrock]" in (caught.value.hint or "")
     with pytest.raises(ConfigError, match="a character that is not allowed in a key"):
         key_of(PROVIDER, static | {"AWS_SESSION_TOKEN": "a b"}, {})
 

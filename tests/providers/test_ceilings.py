@@ -1,4 +1,4 @@
-"""A provider that sends more than anybody asked for: what is read and held has ceilings, and the error names them.
+"""A provider that sends too much: what is read and kept in memory has ceilings, and the error names them.
 
 Servers are real sockets. Memory is what Python allocated at most while the answer was read; the ceiling is lowered, so
 that a small attack shows what a large one would do.
@@ -36,7 +36,7 @@ from headway.providers.dialects.part_counter import MOST_FIELDS, MOST_PARTS
 from headway.providers.http.body_reader import LONGEST_FAILURE, STREAM_FACTOR
 
 MOST = 1_000_000
-#: What a server would send at most. Nobody reads that far, so it is only a bound for a test that fails.
+#: What a server would send at most. Headway stops reading long before, so it only bounds a test that fails.
 ENDLESS = 400_000_000
 #: Copies, decoded text, buffers of sockets and of aiohttp: a few times the ceiling, and far below what is sent.
 MEMORY = 12 * MOST

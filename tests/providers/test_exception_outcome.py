@@ -127,7 +127,7 @@ def raised(call: Callable[[], Any]) -> Exception:
 
 
 def use_up(fake: FakeProcess) -> None:
-    """The one request that the account 429 lets in every minute, if nobody has made it yet."""
+    """The one request that the account 429 allows every minute, unless an earlier test has used it."""
     with suppress(httpx.HTTPStatusError):
         with_httpx(httpx)(fake.url, "429")
 
@@ -316,7 +316,7 @@ def test_a_chain_that_bites_its_tail_ends() -> None:
     assert outcome_of(one).kind is Kind.INVALID
 
 
-# -- what is nobody's ---------------------------------------------------------------------------------------------
+# -- of no provider ---------------------------------------------------------------------------------------------
 
 
 class Odd(Exception):

@@ -99,7 +99,7 @@ def test_usage_and_a_name() -> None:
     shape = msgspec.json.decode(json.dumps(answer({"text": "x"})).encode(), type=CONTENT.shape)
     assert (shape.error, shape.counted()) == (None, Usage(12.0, 37.0, 4.0))
     assert GeminiDialect().named_in(json.dumps(answer()).encode()) == "r1"
-    assert GeminiDialect().named_in(b"no JSON") == ""
+    assert GeminiDialect().named_in(b"not JSON") == ""
 
 
 async def test_the_key_is_in_a_header_and_never_in_the_address() -> None:
@@ -151,7 +151,7 @@ async def test_a_candidate_that_was_cut_off_for_safety_is_an_answer() -> None:
 async def test_an_answer_without_an_answer_is_tried_again(body: dict[str, Any]) -> None:
     got = await asked(http(body), request(), kind="gemini")
     assert got.outcome.kind is Kind.TRANSIENT
-    assert "the body is no generated content" in got.outcome.message
+    assert "the body has no generated content" in got.outcome.message
 
 
 @pytest.mark.parametrize(

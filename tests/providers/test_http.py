@@ -44,7 +44,8 @@ from headway.providers.dialects.addresses import root_of
 from headway.providers.dialects.dialect import KINDS, dialect_of
 from headway.providers.http.body_reader import LONGEST_FAILURE
 from headway.providers.http.error_text import duration_text
-from headway.providers.http.http_adapter import HttpAdapter, HttpSettings, adapter_for
+from headway.providers.http.http_adapter import HttpAdapter, adapter_for
+from headway.providers.http.http_settings import HttpSettings
 from headway.providers.scrubber import Secret
 
 GOOD = json.dumps(completion()).encode()
@@ -241,8 +242,8 @@ async def test_invalid_utf8_in_a_field_that_is_not_read() -> None:
     [
         (http(b""), "empty"),
         (http(GOOD[:-20]), "cut off"),
-        (http(b"<html><title>Welcome</title>", content_type="text/html"), "no JSON (text/html)"),
-        (http(b"ok"), "no JSON"),
+        (http(b"<html><title>Welcome</title>", content_type="text/html"), "not JSON (text/html)"),
+        (http(b"ok"), "not JSON"),
         (http([1, 2]), "no chat completion"),
         (http({}), "no chat completion"),
         (http({"choices": [1]}), "no chat completion"),
@@ -251,7 +252,7 @@ async def test_invalid_utf8_in_a_field_that_is_not_read() -> None:
         (http(GOOD, content_length=str(len(GOOD) + 5)), "broke off"),
         (stream_head(content_type="application/json") + chunk(GOOD[:50]), "broke off"),
         (http(b"no gzip at all", content_encoding="gzip"), "broke off"),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", "no HTTP"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "does not answer in HTTP"),
         (b"HTTP/1.1 200 OK\r\ncontent-le", "closed the connection before it answered"),
         (b"", "closed the connection before it answered"),
     ],
@@ -426,7 +427,9 @@ async def test_a_timeout_while_a_stream_runs() -> None:
         await call.write(stream_head(), chunk(event({"choices": [{"index": 0, "delta": {"content": "He"}}]})))
         await forever(call)
 
-    failed(await asked(script, stream=True, timeout_s=SHORT_S), Kind.TIMEOUT, "no whole answer within 0.5 s")
+    failed(
+        await asked(script, stream=True, timeout_s=SHORT_S), Kind.TIMEOUT, "no complete answer within 0.5 s"
+    )
 
 
 @pytest.mark.parametrize(

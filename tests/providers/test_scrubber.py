@@ -237,3 +237,21 @@ def test_an_escaped_secret_that_a_cut_left_at_the_end_is_not_kept(before: str) -
 def test_escapes_are_searched_in_linear_time(piece: str) -> None:
     scrub = Scrubber([MISTRAL, AWS])
     assert growth(lambda size: scrub.body((piece * size).encode()), 20_000 // len(piece)) < LINEAR
+
+
+@pytest.mark.parametrize(
+    ("printed", "recorded"),
+    [
+        ("bad key sk-abc1…", "bad key ***…"),
+        ("bad key sk-abc12...: check it", "bad key ***...: check it"),
+        ("bad key sk-abc12...wxyz", "bad key ***"),
+        ("bad key sk-abc12*****wxyz, sk-abc12**z", "bad key ***, ***"),
+        ("sk-abc1234•••• is revoked", "*** is revoked"),
+        ("sk-abc… is too little to tell", "sk-abc… is too little to tell"),
+        ("sk-abc1 without a mask", "sk-abc1 without a mask"),
+        ("sk-abd1… is another key", "sk-abd1… is another key"),
+    ],
+)
+def test_a_masked_key_is_removed_with_what_is_visible_of_it(printed: str, recorded: str) -> None:
+    scrub = Scrubber(["sk-abc1234567890-wxyz"])
+    assert scrub.text(printed) == scrub.message(printed) == recorded

@@ -128,7 +128,7 @@ def test_json_that_is_not_quite(data: bytes, value: object) -> None:
 def test_data_that_is_not_json(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever the decoder says
         decoded(data)
-    with pytest.raises(UnreadableAnswer, match="no JSON"):
+    with pytest.raises(UnreadableAnswer, match="not JSON"):
         event_object(SseEvent(b"", data))
 
 

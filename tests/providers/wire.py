@@ -159,11 +159,18 @@ class Admissions:
 
     def __init__(self) -> None:
         self.told: list[tuple[Hint | None, Usage | None]] = []
+        self.steps: list[str] = []
         self.came = asyncio.Event()
 
     def __call__(self, hint: Hint | None, usage: Usage | None) -> None:
         self.told.append((hint, usage))
         self.came.set()
+
+    def delayed(self) -> None:
+        self.steps.append("delayed")
+
+    def written(self) -> None:
+        self.steps.append("written")
 
 
 def request(path: str = CHAT, **body: Any) -> Request:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.contract.records import begun, the_job
 
-from headway.core.lanes.limit_usage import LimitUsage
+from headway.core.lanes.meters.limit_usage import LimitUsage
 from headway.core.model import Kind
 from headway.core.reasons import (
     AccountRefused,

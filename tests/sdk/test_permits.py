@@ -194,7 +194,7 @@ async def test_invalid_arguments_are_named(lane: Lane) -> None:
     with pytest.raises(headway.HeadwayError, match="used before"):
         async with permit:
             pass
-    with pytest.raises(headway.HeadwayError, match="they are headway"):
+    with pytest.raises(headway.HeadwayError, match="use headway"):
         Lane({"rpm": 1})  # type: ignore[arg-type]
 
 

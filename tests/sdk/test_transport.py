@@ -462,7 +462,7 @@ KEY = {"Authorization": "Bearer any"}
 def test_invalid_arguments_are_named() -> None:
     with pytest.raises(headway.HeadwayError, match="library is 'aiohttp'"):
         headway.httpx_client(library="aiohttp")  # type: ignore[call-overload]
-    with pytest.raises(headway.HeadwayError, match="they are headway"):
+    with pytest.raises(headway.HeadwayError, match="use headway"):
         headway.httpx_client(limits=httpx2.Limits())  # type: ignore[call-overload]
     with pytest.raises(headway.HeadwayError, match="max_hold is 'soon'"):
         headway.httpx_transport(max_hold="soon")

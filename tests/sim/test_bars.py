@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from bench import lanes
 from bench.speed import Run
@@ -13,6 +14,25 @@ from headway.sim.runner import HEADWAY, simulate
 def test_the_scheduler_meets_its_bar(bar: lanes.Bar) -> None:
     report = lanes.run(bar, policies=(HEADWAY,), seeds=(1,))
     assert lanes.misses(bar, report) == []
+
+
+def test_every_lane_bar_can_be_missed() -> None:
+    """Also by units that fail, and by requests that wait in the server's queue."""
+    bar = next(bar for bar in lanes.BARS if bar.scenario == "queueing-server")
+    report = lanes.run(bar, policies=(HEADWAY,), seeds=(1,))
+    policy = report.policies[HEADWAY]
+    worse = {
+        "ratio": 2.0,
+        "rejected_per_1000": 1.0,
+        "unfinished": 1,
+        "failed": 1,
+        "longest_queue": bar.queue + 1,
+    }
+    for name, value in worse.items():
+        lane = msgspec.structs.replace(policy.lanes["local"], **{name: value})
+        changed = msgspec.structs.replace(policy, lanes={"local": lane})
+        missed = lanes.misses(bar, msgspec.structs.replace(report, policies={HEADWAY: changed}))
+        assert len(missed) == 1, name
 
 
 def test_a_held_lane_does_not_slow_down_another() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headway.core.model import RetryPolicy
 from headway.sim.runner import HEADWAY, ORACLE, run_once, simulate
 from headway.sim.scenario import KnownLimits, LaneWork, Latency, Lognormal, ProviderSpec, Scenario, SimLane
 from headway.sim.workload import draw
@@ -55,3 +56,9 @@ def test_the_scheduler_is_not_faster(seed: int) -> None:
     one = scenario(tpm=120_000, depth_s=10, headers="openai")
     mine_s, best_s = (run_once(one, draw(one, seed), policy, seed).ended_at for policy in (HEADWAY, ORACLE))
     assert mine_s >= best_s
+
+
+def test_the_oracle_gives_a_unit_up_as_the_scheduler_does() -> None:
+    one = scenario(rpm=600, depth_s=1, errors=1.0)
+    log = run_once(one, draw(one, 1), ORACLE, 1).logs["one"]
+    assert (log.failed, len(log.started)) == (300, 300 * RetryPolicy().max_attempts)

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from headway.sim.runner import POLICIES, run_once, simulate
-from headway.sim.scenario import KnownLimits, LaneWork, Lognormal, ProviderSpec, Scenario, SimLane, Span
+from headway.sim.scenario import (
+    KnownLimits,
+    LaneWork,
+    Latency,
+    Lognormal,
+    ProviderSpec,
+    Scenario,
+    SimLane,
+    Span,
+)
 from headway.sim.workload import draw
 
 
@@ -34,6 +43,17 @@ def test_every_policy_finishes_every_unit(policy: str, provider: dict[str, objec
     world = run_once(one, draw(one, 1), policy, 1)
     assert len(world.logs["one"].finished) == 60
     assert world.providers["one"].in_flight == 0
+
+
+def test_a_refusal_takes_its_own_time() -> None:
+    first = {}
+    for refusal_s in (0.0, 0.7):
+        latency = Latency(network_s=0.01, jitter_s=0.0, refusal_s=refusal_s)
+        one = scenario(latency=latency)
+        world = run_once(one, draw(one, 1), "pool-32", 1)
+        first[refusal_s] = min(world.logs["one"].refused)
+    assert first[0.0] == pytest.approx(0.02)
+    assert first[0.7] == pytest.approx(0.72)
 
 
 def test_a_run_is_reproducible() -> None:

@@ -1,8 +1,8 @@
-"""A long mixed run: four lanes, a faulty provider, workers that die, an engine that is stopped and killed.
+"""A long mixed run: five lanes, a faulty provider, workers that die, agents with sessions and limits, an engine that is stopped and killed.
 
 `make soak` takes half an hour, a test run eight seconds (HEADWAY_SOAK_S sets them). For half of the work one process runs
 undisturbed, and must not use more memory, files or threads at its end than early on. Then it is stopped and killed
-again and again. At the end every unit has its own answer, and no process is left.
+again and again, and so are its workers and agents. At the end every unit has its own answer, and no process is left.
 """
 
 from __future__ import annotations
@@ -13,26 +13,34 @@ import random
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.crash.stage import HEADWAY, started, wait_for
+from tests.figures import count
 
 from headway.fake.process import FakeProcess, fake_process
 
 SECONDS = float(os.environ.get("HEADWAY_SOAK_S", "8"))
 #: Units per second of each lane, as its limit allows.
-RATES = {"headers": 60, "silent": 30, "faulty": 30, "work": 30}
+RATES = {"headers": 60, "silent": 30, "faulty": 30, "work": 30, "agents": 4}
 #: Allowed growth over the early figures: growth that ends, such as pools that fill up.
 MORE_MB = 12.0
 MORE_FILES = 24
+#: Connections follow the load: a slow moment of the machine opens more of them, which are kept for a while.
+MORE_SOCKETS = 96
 MORE_THREADS = 4
+#: Workers and agents are killed this far apart: one unit must not be hit three times, which would quarantine it.
+KILL_EVERY_S = min(2.0, SECONDS / 8.0)
+AGENT = Path(__file__).with_name("scripted_agent.py")
+AGENTS_AT_ONCE = 4
 #: One in so many units of the workers' lane kills its worker at its first attempt.
 DEADLY = 53
 
@@ -56,7 +64,9 @@ class Usage:
     """Resources of a process."""
 
     memory_mb: float
+    #: Open files without sockets.
     files: int
+    sockets: int
     threads: int
 
     @classmethod
@@ -64,18 +74,30 @@ class Usage:
         """Its resources now."""
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-        files = len(os.listdir(f"/proc/{pid}/fd"))
-        return cls(int(status["VmRSS"].split()[0]) / 1024.0, files, int(status["Threads"]))
+        kinds = [_link(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+        sockets = sum(kind.startswith("socket:") for kind in kinds)
+        memory_mb = int(status["VmRSS"].split()[0]) / 1024.0
+        return cls(memory_mb, len(kinds) - sockets, sockets, int(status["Threads"]))
+
+
+def _link(path: Path) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:  # It was closed meanwhile.
+        return ""
 
 
 class SoakFolder:
-    """A directory with a job of four lanes."""
+    """A directory with a job of five lanes."""
 
     def __init__(self, root: Path, fake: FakeProcess) -> None:
         self.root = root
         self.fake = fake
+        #: Workers and agents that were killed.
+        self.kills = 0
         self.units = {lane: int(rate * SECONDS) for lane, rate in RATES.items()}
         (root / "died").mkdir()
+        (root / "sessions").mkdir()
         (root / "deeds.py").write_text(WORK, encoding="utf-8")
         (root / "headway.toml").write_text(self._config(), encoding="utf-8")
         (root / "in.jsonl").write_text(
@@ -95,6 +117,9 @@ class SoakFolder:
             + (
                 '[providers.work]\nkind = "python"\ntarget = "deeds:work"\nworkers = 2\nrecycle_after = 100\n'
                 f'[providers.work.limits]\nrpm = {RATES["work"] * 60}\nburst = "1s"\n'
+                f'[providers.agents]\nkind = "claude"\ncommand = ["{sys.executable}", "-I", "-S", "{AGENT}"]\n'
+                f"workers = {AGENTS_AT_ONCE}\n[providers.agents.limits]\nrpm = {RATES['agents'] * 60}\n"
+                '[providers.agents.retry]\nhold_margin = "0s"\nbase = "50ms"\n'
             )
         )
 
@@ -102,19 +127,26 @@ class SoakFolder:
         for number in range(max(self.units.values())):
             for lane, units in self.units.items():
                 if number < units:
-                    request = (
-                        {"payload": {"n": number}} if lane == "work" else {"prompt": f"say {lane} {number}"}
-                    )
+                    request: dict[str, Any] = {"prompt": f"say {lane} {number}"}
+                    if lane == "work":
+                        request = {"payload": {"n": number}}
                     yield {"id": f"{lane}-{number}", "model": f"{lane}/m", **request}
 
     @contextmanager
     def process(self) -> Iterator[subprocess.Popen[str]]:
         """Run `headway run`; its stderr goes to a file."""
         keys = {f"KEY_{lane.upper()}": lane for lane in RATES}
-        env = {**os.environ, **keys, "PYTHONWARNINGS": "error"}
+        env = {
+            **os.environ,
+            **keys,
+            "PYTHONWARNINGS": "error",
+            "SOAK_STRIKE_EVERY": "37" if SECONDS > 60 else "11",
+        }
         with (self.root / "stderr.log").open("ab") as log:
             options = {"cwd": self.root, "env": env, "stdout": subprocess.DEVNULL, "stderr": log}
-            with started(*HEADWAY, "run", "in.jsonl", "--progress", "plain", **options) as process:
+            with started(
+                *HEADWAY, "run", "in.jsonl", "--shared-directory", "--progress", "plain", **options
+            ) as process:
                 yield process
 
     def done(self) -> int:
@@ -127,6 +159,17 @@ class SoakFolder:
                 db.close()
         except sqlite3.OperationalError:  # There are no tables yet.
             return 0
+
+    def lines(self, name: str) -> int:
+        """How many lines the agents have written into a file."""
+        path = self.root / name
+        return path.stat().st_size if path.exists() else 0
+
+    def victims(self, engine: int) -> list[int]:
+        """Workers, agents and what they started: every process of the run but the engine and its guardian."""
+        return [
+            pid for pid in self.workers() if pid != engine and b"headway-guardian" not in _command_line(pid)
+        ]
 
     def workers(self) -> list[int]:
         """The processes with this working directory."""
@@ -150,6 +193,13 @@ class SoakFolder:
         return {**wrong, **missing, **double}
 
 
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def _correct(row: dict[str, Any]) -> bool:
     """Whether a unit succeeded with its own answer."""
     lane, _, number = row["custom_id"].rpartition("-")
@@ -158,6 +208,8 @@ def _correct(row: dict[str, Any]) -> bool:
         return False
     if lane == "work":
         return bool(body == {"echo": int(number)})
+    if lane == "agents":
+        return bool(body["content"][0]["text"] == f"did say {lane} {number}")
     return bool(body["choices"][0]["message"]["content"] == f"echo: say {lane} {number}")
 
 
@@ -205,6 +257,25 @@ def await_progress(folder: SoakFolder, process: subprocess.Popen[str]) -> None:
     wait_for("progress", lambda: process.poll() is not None or folder.done() > before, 60.0)
 
 
+def kill_workers(
+    folder: SoakFolder, process: subprocess.Popen[str], rng: random.Random, seconds: float
+) -> bool:
+    """Kill a worker or an agent now and then, for so long; returns whether the process has ended meanwhile."""
+    until = time.monotonic() + seconds
+    while True:
+        pause_s = rng.uniform(0.2, 2.0 * KILL_EVERY_S)
+        try:
+            process.wait(min(max(0.01, until - time.monotonic()), pause_s))
+            return True
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= until:
+                return False
+        if victims := folder.victims(process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(rng.choice(victims), signal.SIGKILL)
+            folder.kills += 1
+
+
 def kill_until_done(folder: SoakFolder, rng: random.Random) -> int:
     """Do the rest in processes that are stopped or killed after a while; returns how many there were."""
     ended = 0
@@ -215,11 +286,9 @@ def kill_until_done(folder: SoakFolder, rng: random.Random) -> int:
         )
         with folder.process() as process:
             await_progress(folder, process)
-            try:
-                code = process.wait(rng.uniform(0.1, 1.5 + SECONDS / 20.0))
-            except subprocess.TimeoutExpired:
+            if not kill_workers(folder, process, rng, rng.uniform(0.1, 1.5 + SECONDS / 20.0)):
                 process.send_signal(rng.choice((signal.SIGKILL, signal.SIGTERM)))
-                code = process.wait(60)
+            code = process.wait(60)
         ended += 1
         if code == 0:
             return ended
@@ -229,14 +298,43 @@ def kill_until_done(folder: SoakFolder, rng: random.Random) -> int:
         ]
 
 
+def _count(folder: SoakFolder, early: Usage, late: Usage, processes: int, wrong: int) -> None:
+    """The figures for bench/RESULTS.md."""
+    used = {
+        f"{when}_{name}": value
+        for when, usage in (("early", early), ("late", late))
+        for name, value in asdict(usage).items()
+    }
+    deaths = len(list((folder.root / "died").iterdir()))
+    agents = {f"agent_{name}": folder.lines(name) for name in ("runs", "strikes", "refused", "resumed")}
+    count(
+        "soak",
+        units=sum(folder.units.values()),
+        processes=processes,
+        deaths=deaths,
+        kills=folder.kills,
+        wrong=wrong,
+        **agents,
+        **used,
+    )
+
+
 @pytest.mark.timeout(300 + 8 * SECONDS)
 def test_nothing_grows_and_nothing_is_lost(folder: SoakFolder) -> None:
     early, late = work_undisturbed(folder)
     processes = kill_until_done(folder, random.Random(4))
-    print(f"{sum(folder.units.values())} units, {early} → {late}, {processes} more processes")  # noqa: T201
+    wrong = folder.wrong()
+    _count(folder, early, late, processes, len(wrong))
+    agents = {name: folder.lines(name) for name in ("runs", "strikes", "refused", "resumed")}
+    print(f"{sum(folder.units.values())} units, {early} → {late}, {processes} more processes, ", end="")  # noqa: T201
+    print(f"{folder.kills} kills, agents: {agents}")  # noqa: T201
     assert late.memory_mb <= early.memory_mb * 1.1 + MORE_MB
     assert late.files <= early.files + MORE_FILES
+    assert late.sockets <= early.sockets + MORE_SOCKETS
     assert late.threads <= early.threads + MORE_THREADS
-    assert folder.wrong() == {}
+    assert wrong == {}
     assert len(list((folder.root / "died").iterdir())) == len(range(7, folder.units["work"], DEADLY))
+    assert folder.lines("strikes") > 0
+    # At a strike those that run at that moment are refused, and after the death of an engine those that the next one starts.
+    assert folder.lines("refused") <= AGENTS_AT_ONCE * (folder.lines("strikes") + processes)
     wait_for("the end of every process", lambda: not folder.workers(), 5.0)

@@ -7,6 +7,7 @@ import fcntl
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_a_second_holder_is_refused_soon_with_the_first_ones_pid(path: Path) -> 
         # Never sooner; and not much later, but for a machine that is busy with other tests.
         assert PATIENCE_S <= min(waits) < PATIENCE_S + 0.4
         assert str(caught.value) == (
-            f"the job 'translate' is being run by process {holder.pid} — watch it with 'headway status translate'"
+            f"job 'translate' is already running, in process {holder.pid} — watch it with 'headway status translate'"
         )
         assert caught.value.exit_code == 2
         assert is_locked(path)
@@ -113,7 +114,7 @@ def test_a_holder_that_leaves_frees_it(path: Path) -> None:
 def test_one_process_cannot_hold_it_twice(path: Path) -> None:
     with (
         JobLock(path, "translate"),
-        pytest.raises(JobBusy, match=f"by process {os.getpid()}"),
+        pytest.raises(JobBusy, match=f"in process {os.getpid()}"),
         JobLock(path, "t"),
     ):
         pass
@@ -166,3 +167,39 @@ def test_a_file_system_without_locks_does_not_stop_a_job(path: Path, monkeypatch
     monkeypatch.setattr(fcntl, "flock", no_locks)
     with JobLock(path, "translate"), JobLock(path, "translate"):
         assert not is_locked(path)
+
+
+def test_a_temporary_lock_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "jobs" / "j" / "lock"
+    with JobLock(path, "j", temporary=True):
+        assert path.exists()
+        assert is_locked(path)
+    assert list(tmp_path.iterdir()) == []
+    other = tmp_path / "jobs" / "other"
+    other.mkdir(parents=True)
+    with JobLock(path, "j", temporary=True):
+        pass
+    assert list((tmp_path / "jobs").iterdir()) == [other]
+
+
+def test_processes_that_share_a_temporary_lock_never_hold_it_together(tmp_path: Path) -> None:
+    """Each removes the file at its end, while others open it."""
+    path, held, most = tmp_path / "jobs" / "j" / "lock", 0, []
+
+    def take(_: int) -> int:
+        nonlocal held
+        taken = 0
+        for _ in range(30):
+            try:
+                with JobLock(path, "j", temporary=True):
+                    held += 1
+                    most.append(held)
+                    taken += 1
+                    held -= 1
+            except (JobBusy, StoreError):
+                continue
+        return taken
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(take, range(4))) > 0
+    assert max(most) == 1

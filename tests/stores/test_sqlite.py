@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ import pytest
 from headway.errors import StoreError
 from headway.stores.records import JobEvent, NewJob, NewUnit, StoredRoute, UnitChange
 from headway.stores.sqlite import file as sqlite_file
+from headway.stores.sqlite.database import SqliteDatabase
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.schema import migrations, statements
 from headway.stores.store import Store
@@ -179,6 +180,7 @@ def test_threads_that_open_a_fresh_file_at_once_all_get_it(tmp_path: Path) -> No
 OPEN = """
 import sys
 from pathlib import Path
+from headway.stores.sqlite.database import SqliteDatabase
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
 for number in range(10):
@@ -247,7 +249,7 @@ def test_a_reader_cannot_write(path: Path) -> None:
     Store(SqliteFile(path)).close()
     with Store(SqliteFile(path, read_only=True)) as store, pytest.raises(StoreError) as caught:
         fill(store)
-    assert_helpful(caught.value, path, "may not be written")
+    assert_helpful(caught.value, path, "is not writable")
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -260,11 +262,22 @@ def test_a_file_that_is_no_database(path: Path, content: bytes, read_only: bool)
     assert path.read_bytes() == content
 
 
-def test_an_empty_file_is_a_new_database_for_a_writer_only(path: Path) -> None:
-    path.touch()
-    with Store(SqliteFile(path, read_only=True)) as store, pytest.raises(StoreError) as caught:
-        store.jobs()
-    assert_helpful(caught.value, path, "not a Headway database")
+def interrupted_wal(path: Path) -> None:
+    """A file whose process was interrupted between switching to WAL and the first migration."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+
+
+@pytest.mark.parametrize("make", [Path.touch, interrupted_wal])
+def test_an_empty_file_has_no_jobs_for_a_reader_and_is_new_for_a_writer(
+    path: Path, make: Callable[[Path], None]
+) -> None:
+    make(path)
+    size = path.stat().st_size
+    with Store(SqliteFile(path, read_only=True)) as store:
+        assert store.jobs() == []
+    assert path.stat().st_size == size
+    assert os.listdir(path.parent) == [path.name]
     Store(SqliteFile(path)).close()
     assert schema(path)[0] == len(migrations())
 
@@ -280,7 +293,7 @@ def test_a_path_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError) as caught:
         Store(SqliteFile(tmp_path / "file" / "h.db"))
-    assert_helpful(caught.value, tmp_path / "file" / "h.db", "cannot be made", "--db")
+    assert_helpful(caught.value, tmp_path / "file" / "h.db", "cannot be created", "--db")
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")
@@ -295,6 +308,7 @@ ON_READ_ONLY_MOUNT = """
 import json, subprocess, sys
 from pathlib import Path
 from headway.errors import StoreError
+from headway.stores.sqlite.database import SqliteDatabase
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
 folder = Path(sys.argv[1])
@@ -428,7 +442,7 @@ store.commit(ended(job, done, b"x" * 20_000))
 
 WITH_SMALL_FILES = {
     "before": "import resource",
-    "between": "resource.setrlimit(resource.RLIMIT_FSIZE, (900_000, resource.RLIM_INFINITY))",
+    "between": "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))",
     "after": "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))",
 }
 
@@ -451,7 +465,7 @@ def test_a_full_disk_keeps_committed_records_and_writing_continues_with_space(tm
 
     assert done > 10
     assert_helpful(
-        error, tmp_path / "h.db", "no space is left", "headway resume", "what was committed is safe"
+        error, tmp_path / "h.db", "no space is left", "headway resume", "everything committed is safe"
     )
     assert states == ["succeeded"] * (done + 1) + ["pending"] * (499 - done)
     assert counted == done + 1
@@ -461,7 +475,7 @@ def test_a_failed_write_keeps_committed_records(tmp_path: Path) -> None:
     done, error, states, counted = fill_up(tmp_path, WITH_SMALL_FILES)
 
     assert done > 10
-    assert_helpful(error, tmp_path / "h.db", "what was committed is safe")
+    assert_helpful(error, tmp_path / "h.db", "everything committed is safe")
     assert states == ["succeeded"] * done + ["pending"] * (500 - done)
     assert counted == done
     with Store(SqliteFile(tmp_path / "h.db")) as store:
@@ -552,13 +566,15 @@ def messages(path: Path) -> list[tuple[int, str, Any]]:
         return [(index, role, json.loads(content)) for index, role, content in rows]
 
 
-def converse(path: Path, *turns: tuple[dict[str, Any] | bytes, dict[str, Any] | bytes | None]) -> None:
+def converse(
+    path: Path, *turns: tuple[dict[str, Any] | bytes, dict[str, Any] | bytes | None], at: str = "/p"
+) -> None:
     """A job of the given requests and answers."""
     with Store(SqliteFile(path)) as store:
         job = store.add_job(NewJob("talk", "batch", "in", "d", "out", 1.0))
         route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
         bodies = [sent if isinstance(sent, bytes) else json.dumps(sent).encode() for sent, _ in turns]
-        store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", body) for n, body in enumerate(bodies)])
+        store.add_units(job, 0, [NewUnit(f"u{n}", route, at, body) for n, body in enumerate(bodies)])
         store.seal(job, len(turns), {}, "d")
         for index, (_, answer) in enumerate(turns):
             if answer is not None:
@@ -586,6 +602,62 @@ def test_messages_of_an_anthropic_conversation(path: Path) -> None:
     converse(path, (sent, {"role": "assistant", "content": said}))
 
     assert messages(path) == [(0, "system", "Be brief."), (0, "user", blocks), (0, "assistant", said)]
+
+
+def test_messages_with_tool_calls_are_whole(path: Path) -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "t", "function": {"name": "f"}}]}
+    result = {"role": "tool", "tool_call_id": "t", "content": "42"}
+    asked = [{"role": "user", "content": "Hi"}, call, result]
+    both = [{"message": {"content": "a"}}, {"message": {"content": "b"}}]
+    converse(path, ({"messages": asked}, {"choices": both}))
+
+    assert messages(path) == [
+        (0, "user", "Hi"), (0, "assistant", call), (0, "tool", result),
+        (0, "assistant", {"content": "a"}), (0, "assistant", {"content": "b"}),
+    ]  # fmt: skip
+
+
+def test_messages_of_gemini(path: Path) -> None:
+    sent = {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "Hi"}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]},
+        ],
+    }
+    said = [{"text": "Hello"}, {"functionCall": {"name": "g", "args": {"a": 1}}}]
+    converse(path, (sent, {"candidates": [{"content": {"role": "model", "parts": said}}]}))
+
+    assert messages(path) == [
+        (0, "system", [{"text": "Be brief."}]), (0, "user", [{"text": "Hi"}]),
+        (0, "assistant", sent["contents"][1]["parts"]),  # type: ignore[index]
+        (0, "user", sent["contents"][2]["parts"]),  # type: ignore[index]
+        (0, "assistant", said),
+    ]  # fmt: skip
+
+
+def test_messages_of_converse(path: Path) -> None:
+    sent = {"system": [{"text": "Be brief."}], "messages": [{"role": "user", "content": [{"text": "Hi"}]}]}
+    said = [{"text": "Hello"}, {"toolUse": {"toolUseId": "t", "name": "f", "input": {}}}]
+    converse(path, (sent, {"output": {"message": {"role": "assistant", "content": said}}}))
+
+    assert messages(path) == [
+        (0, "system", [{"text": "Be brief."}]), (0, "user", [{"text": "Hi"}]), (0, "assistant", said),
+    ]  # fmt: skip
+
+
+def test_messages_of_responses(path: Path) -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "42"}
+    sent = {"instructions": "Be brief.", "input": [{"role": "user", "content": "Hi"}, call, output]}
+    said = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}]
+    converse(path, (sent, {"output": said}), ({"input": "Hi"}, {"output": said}), at="/v1/responses")
+
+    assert messages(path) == [
+        (0, "system", "Be brief."), (0, "user", "Hi"), (0, "assistant", call), (0, "tool", output), (0, "assistant", said),
+        (1, "user", "Hi"), (1, "assistant", said),
+    ]  # fmt: skip
 
 
 def test_a_body_without_a_conversation_does_not_hide_others(path: Path) -> None:
@@ -646,7 +718,7 @@ def test_a_reader_reads_an_older_schema_and_changes_nothing(path: Path, version:
             assert not found
         assert store.cache.saved().units == 0
         assert store.per_lane(job.id) == {"alpha/m": {"pending": 1}}
-        with pytest.raises(StoreError, match="may not be written"):
+        with pytest.raises(StoreError, match="is not writable"):
             store.add_route(job.id, StoredRoute("beta", "openai", "m"))
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
@@ -687,6 +759,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 READ_AS_NOBODY = """
 import os, sys
 from pathlib import Path
+from headway.stores.sqlite.database import SqliteDatabase
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
 from headway.stores.database import queries
@@ -810,3 +883,18 @@ file.SqliteFile(Path(sys.argv[1]))
     assert run(script, path, after).returncode == -9
     assert schema(path)[0] == UNCOUNTED
     assert counted(path) == COUNTED_ANEW
+
+
+def test_a_fresh_file_gets_all_migrations_in_one_transaction(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    control = SqliteDatabase._control
+
+    def noted(db: SqliteDatabase, sql: str) -> None:
+        begun.append(sql)
+        control(db, sql)
+
+    monkeypatch.setattr(SqliteDatabase, "_control", noted)
+    SqliteFile(path).close()
+    assert begun == ["BEGIN IMMEDIATE", "COMMIT"]

@@ -8,7 +8,7 @@ from tests.unit.drive import Run, Step, failed, lane_spec, ok, play, units
 
 from headway.core.commands import Start
 from headway.core.events import Finished
-from headway.core.lanes.rate_finder import Finder
+from headway.core.lanes.learning.rate_finder import RateFinder
 from headway.core.model import Costs, Estimate, Kind, LaneLimits
 from headway.sim.virtual_bucket import VirtualBucket
 
@@ -22,10 +22,12 @@ REFUSAL_S: Final = 0.05
 class Blind:
     """A lane of which nothing is known, in front of a bucket that is `rate` a second and `depth_s` deep."""
 
-    def __init__(self, rate: float, depth_s: float, answer_s: float = 0.3) -> None:
+    def __init__(
+        self, rate: float, depth_s: float, answer_s: float = 0.3, refusal_s: float = REFUSAL_S
+    ) -> None:
         self.run = Run(units(30_000, estimate=PLAIN), lane_spec(limits=LaneLimits()))
         self.bucket = VirtualBucket(rate, depth_s)
-        self.answer_s = answer_s
+        self.answer_s, self.refusal_s = answer_s, refusal_s
         self.accepted: list[float] = []
         self.refused: list[float] = []
         self.changes: list[tuple[float, float]] = []
@@ -43,7 +45,7 @@ class Blind:
             self.bucket.scale(self.changes.pop(0)[1], now)
         if self.bucket.short_by(1.0, now) > 0.0:
             self.refused.append(now)
-            return REFUSAL_S, failed(start.unit.index, Kind.RATE)
+            return self.refusal_s, failed(start.unit.index, Kind.RATE)
         self.bucket.charge(1.0, now)
         self.accepted.append(now)
         return self.answer_s, ok(start.unit.index)
@@ -54,7 +56,7 @@ class Blind:
         return count / (self.bucket.rate * (until - since))
 
     @property
-    def finder(self) -> Finder:
-        finder = self.run.lane().finder
+    def finder(self) -> RateFinder:
+        finder = self.run.lane().limits.finder
         assert finder is not None
         return finder

@@ -9,7 +9,7 @@ from typing import Final
 from headway.core.commands import CancelAttempt, Command, Done, Finish, Notice, Render, Requeue, Start, Wake
 from headway.core.events import Event, Finished
 from headway.core.invariants import check
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
 from headway.core.lanes.queueing.queue import NEVER, Entry
 from headway.core.model import (
     NO_ESTIMATE,
@@ -53,12 +53,12 @@ def lane_spec(
 
 def one_lane(
     limits: LaneLimits = UNLIMITED, retry: RetryPolicy = STEADY, counting: Counting = COUNTING
-) -> Lane:
+) -> LaneState:
     """A lane by itself, at instant 0."""
-    return Lane(lane_spec("a", limits, retry, counting), 0.0, {})
+    return LaneState(lane_spec("a", limits, retry, counting), 0.0, {})
 
 
-def entry_of(lane: Lane, unit: Unit | None = None) -> Entry:
+def entry_of(lane: LaneState, unit: Unit | None = None) -> Entry:
     """A unit as the lane's queue holds it."""
     return lane.entry(unit or Unit(0, lane.key))
 
@@ -82,7 +82,7 @@ def failed(
 
 
 def unreached(index: int, message: str) -> Finished:
-    """Nobody was there to answer the attempt."""
+    """The provider could not be reached."""
     return Finished(index, Outcome(Kind.TRANSIENT, message=message, reached=False))
 
 
@@ -144,7 +144,7 @@ class Run:
         """The units in flight."""
         return sorted(self.scheduler.out)
 
-    def lane(self, key: str = "a") -> Lane:
+    def lane(self, key: str = "a") -> LaneState:
         return self.scheduler.lanes[key]
 
     def seen(self, now: float) -> Snapshot:

@@ -1,4 +1,4 @@
-"""What blind lanes once did wrong, and why: each test names the cause that was mended."""
+"""Bugs that blind lanes once had: each test names the cause that was fixed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from tests.unit.blind import PLAIN, Blind
 from tests.unit.drive import Run, entry_of, failed, lane_spec, ok, one_lane, units
 
 from headway.core.lanes.estimate import Estimator
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.in_flight.window import QUIET_S
+from headway.core.lanes.lane import LaneState
 from headway.core.lanes.lane_memory import export_lane, import_lane
 from headway.core.lanes.queueing.queue import NEVER, Entry
-from headway.core.lanes.window import QUIET_S
 from headway.core.model import Kind, LaneLimits, Outcome, Unit, Usage
 
 
@@ -65,10 +65,10 @@ def test_a_mere_suspicion_is_not_remembered_as_a_window() -> None:
 def test_a_refused_burst_of_one_instant_counts_in_no_measurement() -> None:
     """`since` was only what started later, so the burst's other refusals counted as accepted."""
     out: dict[int, Entry] = {}
-    lane = Lane(one_lane(LaneLimits()).spec, 0.0, out)
+    lane = LaneState(one_lane(LaneLimits()).spec, 0.0, out)
 
     def send(now: float) -> Entry:
-        entry = out[lane.started] = entry_of(lane, Unit(lane.started, "a", PLAIN))
+        entry = out[lane.traffic.started] = entry_of(lane, Unit(lane.traffic.started, "a", PLAIN))
         lane.charge(entry, now)
         return entry
 
@@ -84,8 +84,8 @@ def test_a_refused_burst_of_one_instant_counts_in_no_measurement() -> None:
         end(send(5.0 + place / 10.0 - 0.01), None, 5.0 + place / 10.0)
     for entry in [send(8.0) for _ in range(5)]:
         end(entry, Kind.RATE, 8.05)
-    assert lane.finder is not None
-    assert lane.finder.rates[0] == pytest.approx(10.0)
+    assert lane.limits.finder is not None
+    assert lane.limits.finder.rates[0] == pytest.approx(10.0)
 
 
 def test_the_most_to_be_expected_survives_a_restart() -> None:

@@ -7,6 +7,7 @@ import pytest
 from headway.core.lanes.breaker import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
+    MOST_NEEDED,
     OVERLOADS,
     PATIENCE_S,
     REFUSALS,
@@ -19,7 +20,7 @@ class Sends:
     """A breaker and the number of the lane's last send, which it tells old answers by."""
 
     def __init__(self) -> None:
-        self.breaker = Breaker(heard=True)
+        self.breaker = Breaker(ever_answered=True)
         self.last = 0
 
     def fail(self, now: float = 0.0, *, probe: bool = False) -> bool:
@@ -209,9 +210,9 @@ def test_trouble_begins_with_the_first_failure_that_counts() -> None:
 def test_without_any_answer_patience_is_short_and_counts_from_the_first_request() -> None:
     breaker = Breaker()
     for sent in range(1, OVERLOADS + 1):
-        breaker.hear("no connection", 10.0)
+        breaker.note("no connection", 10.0)
         breaker.failed(40.0, refused=False, at_floor=False, probe=False, sent=sent)
-    assert (breaker.open, breaker.said) == (True, "no connection")
+    assert (breaker.open, breaker.last_message) == (True, "no connection")
     assert not breaker.out_of_patience(10.0 + UNREACHED_S)
     assert breaker.out_of_patience(10.0 + UNREACHED_S + 1.0)
 
@@ -224,3 +225,11 @@ def test_after_one_answer_the_full_patience_applies() -> None:
         breaker.failed(1.0, refused=False, at_floor=False, probe=False, sent=sent)
     assert breaker.open
     assert not breaker.out_of_patience(1.0 + PATIENCE_S)
+
+
+def test_with_many_in_flight_it_takes_more_failures() -> None:
+    """The failures of a hundred requests are back first: five of the first six are no rare chance where 40 % fail."""
+    breaker = Breaker()
+    for _ in range(1, MOST_NEEDED):
+        assert not breaker.failed(0.1, refused=False, at_floor=False, probe=False, sent=100, in_flight=100)
+    assert breaker.failed(0.1, refused=False, at_floor=False, probe=False, sent=100, in_flight=100)

@@ -26,14 +26,14 @@ from headway.config import (
 )
 from headway.config.duration_setting import LONGEST_S
 from headway.config.kinds.python import workers_of
-from headway.core.model import LaneLimits, Price, RetryPolicy, Usage
+from headway.core.model import Kind, LaneLimits, Price, RetryPolicy, Usage
 from headway.errors import ConfigError, UsageError
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "config.md"
 SALT = b"salt of a store"
 KEY = "sk-proj-0123456789abcdefghijklmnop"
-KINDS = "openai, anthropic, azure, gemini, bedrock, python"
+KINDS = "openai, anthropic, azure, gemini, bedrock, python, command, claude, codex, gemini-cli, opencode"
 
 ALPHA = """
 [providers.alpha]
@@ -263,7 +263,7 @@ def test_the_run_sets_the_attempts_of_retries(tmp_path: Path) -> None:
         ("timeout = '5m'", "timeout: unknown key; it belongs in [run]"),
         (
             "[run]\ndb = 'x'",
-            "run.db: unknown key; it belongs on top, before every [table]",
+            "run.db: unknown key; it belongs at the top, before every [table]",
         ),
         (f"{ALPHA}max_throttle = 5", "did you mean 'max_throttles' in [providers.NAME.retry]?"),
         (
@@ -401,12 +401,20 @@ def test_an_invalid_run_setting_is_refused(tmp_path: Path, line: str, expected: 
             'providers.a.profile: Gemini needs kind = "gemini"',
         ),
         (
-            "[providers.a]\nkind = 'codex'",
-            f"providers.a.kind: kind 'codex' is not supported yet; expected one of {KINDS}",
+            "[providers.a]\nkind = 'command'",
+            'providers.a.command: missing; the program and its arguments, such as ["agent", "{{model}}"]',
         ),
         (
-            "[providers.a]\nkind = 'gemini-cli'",
-            f"providers.a.kind: kind 'gemini-cli' is not supported yet; expected one of {KINDS}",
+            "[providers.a]\nkind = 'codex'\noutput = 'json'",
+            'providers.a.output: not for kind codex; it is for kind = "command"',
+        ),
+        (
+            "[providers.a]\nkind = 'codex'\npreflight = 'command'",
+            "providers.a.preflight_command: missing; the command that checks whether the account is open",
+        ),
+        (
+            "[providers.a]\nkind = 'claude'\nexit_codes = {75 = 'later'}",
+            "providers.a.exit_codes: expected a kind of error for exit code 75: " + ", ".join(Kind),
         ),
         ("[providers.a]\nkind = 'opnai'", f"providers.a.kind: expected a kind of provider: {KINDS}"),
         (
@@ -654,7 +662,7 @@ def test_an_invalid_flag_is_named(tmp_path: Path, flags: dict[str, object], expe
 
 
 def test_an_unknown_override_raises_type_error(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="there are no such settings: tiemout"):
+    with pytest.raises(TypeError, match="unknown settings: tiemout"):
         with_overrides(loaded(tmp_path, ALPHA), tiemout=5)
 
 
@@ -921,7 +929,7 @@ def test_the_defaults_on_the_page_are_those_of_the_code(tmp_path: Path) -> None:
     defaults = (
         'base = "1s"\ncap = "60s"\njitter = 0.2\nmax_throttles = 50\nhold_margin = "2s"\ndefault_wait = "60s"'
     )
-    run = 'concurrency = 0\nmax_attempts = 5\ntimeout = "10m"\nmax_duration = "0s"\nmax_cost = 0\nmax_hold = "26h"\ncache = "off"'
+    run = 'concurrency = 0\nmax_attempts = 5\ntimeout = "10m"\nmax_duration = "0s"\nmax_wait = "0s"\nmax_cost = 0\nmax_hold = "26h"\ncache = "off"'
     config = loaded(tmp_path, f"{ALPHA}[providers.alpha.retry]\n{defaults}\n[run]\n{run}")
     assert config.providers["alpha"].retry == RetryConfig()
     assert config.run == RunConfig()
@@ -1045,3 +1053,17 @@ def test_an_invalid_list_of_variables_is_refused_and_not_repeated(
 
 def test_a_server_has_no_env(tmp_path: Path) -> None:
     assert 'it is for kind = "python"' in error_of(tmp_path, f"{ALPHA}env = ['A']")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[provider.a]\nkind = "openai"\n', "provider: unknown table; did you mean 'providers'?"),
+        ('[providers.a]\nkind = "openai"\n[providers.a.limit]\nrpm = 1\n', "did you mean 'limits'?"),
+        ('provider = "a"\n', "unknown key; it belongs in [run]"),
+    ],
+)
+def test_a_misspelt_table_is_suggested(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, text)
+    assert said in str(caught.value)

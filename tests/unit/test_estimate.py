@@ -235,3 +235,13 @@ def test_the_input_of_a_file_is_estimated_from_earlier_files() -> None:
     estimator.learn(4_000, "a", Usage(25_000.0, 1.0), 2_000.0)
     assert estimator.input_reserve("a", 2_000.0, exact=False) == 50_000.0
     assert estimator.inputs_seen("a") == 1
+
+
+def test_outputs_of_earlier_runs_that_come_late_prove_nothing_about_this_run() -> None:
+    estimator = learned([100.0] * (ENOUGH - 1), "a")
+    estimator.add_outputs("a", [5_000.0] * ENOUGH)
+    assert estimator.knows("a")
+    assert not estimator.proven("a")
+    learned([100.0], "a", estimator)
+    assert estimator.proven("a")
+    assert estimator.reserve("a") == MARGIN * 5_000.0

@@ -1,41 +1,44 @@
-"""The finder: a rate that nobody tells, measured from one empty bucket to the next."""
+"""The rate finder: an unreported rate, measured from one empty bucket to the next."""
 
 from __future__ import annotations
 
 import pytest
 from tests.unit.blind import COSTS, Blind
 
-from headway.core.lanes.rate_finder import (
+from headway.core.lanes.learning.rate_finder import (
     CLIMB_BURST_S,
     CLIMB_S,
     DEPTH_BLUR_S,
     DEPTH_TRUST,
+    EARLIER,
     FIRST_CLIMB_S,
-    FIRST_RATE,
     FIRST_UNANSWERED,
     GROWTH,
     HOLD_BURST_S,
     HOLD_DROP,
     LIKELY_DEPTH_S,
     LONGEST_STEP_S,
+    RECALLED_GROWTH,
     SEARCH_DROP,
     SLOWEST_S,
     STEADY_SHARE,
-    Finder,
+    RateFinder,
 )
+from headway.core.lanes.learning.rate_ramp import FIRST_RATE
 from headway.core.model import Costs, Dimension
 
 REQUESTS, TOKENS = Dimension.REQUESTS, Dimension.TOKENS
 
 
-def send(finder: Finder, n: int, costs: Costs = COSTS) -> None:
+def send(finder: RateFinder, n: int, costs: Costs = COSTS) -> None:
     for _ in range(n):
-        finder.sent(costs)
+        finder.sent(costs, 0.0)
 
 
-def refuse(finder: Finder, at: float, since: int = 0) -> None:
-    """An attempt sent at this instant was refused, and `since` more have been sent after it."""
+def refuse(finder: RateFinder, at: float, since: int = 0) -> None:
+    """An attempt sent at this instant was refused, and `since` more have been sent after it. The lane has to wait."""
     finder.refused(at, number(at), [COSTS] * since, COSTS, at)
+    finder.end_overshoot(at)
 
 
 def number(at: float) -> int:
@@ -43,17 +46,17 @@ def number(at: float) -> int:
     return round(at * 1000.0)
 
 
-def drained(accepted: int = 30, at: float = 5.0, prefer: Dimension = REQUESTS) -> Finder:
+def drained(accepted: int = 30, at: float = 5.0, prefer: Dimension = REQUESTS) -> RateFinder:
     """A ramp that took so much and ended at that instant."""
-    finder = Finder(0.0, prefer)
+    finder = RateFinder(0.0, prefer)
     for _ in range(accepted):
-        finder.sent(COSTS)
-        finder.accepted(at)
+        finder.sent(COSTS, 0.0)
+        finder.accepted(at, at)
     refuse(finder, at)
     return finder
 
 
-def holding(prefer: Dimension = REQUESTS) -> Finder:
+def holding(prefer: Dimension = REQUESTS) -> RateFinder:
     """Ten a second, known from the three seconds between 5 and 8."""
     finder = drained(prefer=prefer)
     send(finder, 30)
@@ -61,24 +64,40 @@ def holding(prefer: Dimension = REQUESTS) -> Finder:
     return finder
 
 
-def keep_busy(finder: Finder, now: float) -> None:
+def keep_busy(finder: RateFinder, now: float) -> None:
     """The pace is used from now on for as long as any test lasts."""
     finder.meter.reserve(1e6, now)
 
 
-def mode_at(finder: Finder, now: float) -> str:
+def mode_at(finder: RateFinder, now: float) -> str:
     """What it does, once it knows how late it is."""
     finder.advance(now)
     return finder.mode
+
+
+def test_a_refusal_of_the_overshoot_is_no_news_however_late_it_is_back() -> None:
+    finder = RateFinder(0.0, REQUESTS)
+    for _ in range(30):
+        finder.sent(COSTS, 0.0)
+        finder.accepted(5.0, 5.0)
+    finder.refused(5.0, number(5.0), [], COSTS, 5.001)
+    goes_on = [finder.overshooting]
+    finder.advance(5.12)
+    goes_on.append(finder.overshooting)
+    assert goes_on == [True, False]
+    assert finder.overshoots(5.12)
+    finder.advance(5.2)
+    assert finder.overshoots(5.12)
+    assert not finder.overshoots(5.2)
 
 
 # -- the ramp -----------------------------------------------------------------------------------------
 
 
 def ramp_pace(accepted: int) -> float:
-    finder = Finder(0.0, REQUESTS)
+    finder = RateFinder(0.0, REQUESTS)
     for _ in range(accepted):
-        finder.accepted(1.0)
+        finder.accepted(1.0, 1.0)
     return finder.meter.rate
 
 
@@ -99,22 +118,25 @@ def test_what_a_refusal_takes_to_come_back_adds_little_to_a_ramp(accepted: int, 
 
 
 def test_time_alone_does_not_speed_up_a_ramp() -> None:
-    finder = Finder(0.0, REQUESTS)
+    finder = RateFinder(0.0, REQUESTS)
     keep_busy(finder, 0.0)
     finder.advance(60.0)
     assert finder.meter.rate == pytest.approx(FIRST_RATE)
 
 
-@pytest.mark.parametrize(("accepted", "most"), [(0, FIRST_UNANSWERED), (20, 20.0), (100, 60.0)])
-def test_a_ramp_bounds_what_is_unanswered(accepted: int, most: float) -> None:
-    finder = Finder(0.0, REQUESTS)
+@pytest.mark.parametrize(
+    ("accepted", "late", "most"),
+    [(0, False, FIRST_UNANSWERED), (20, True, 20.0), (100, True, 50.0), (100, False, 100.0)],
+)
+def test_a_ramp_bounds_what_is_unanswered(accepted: int, *, late: bool, most: float) -> None:
+    finder = RateFinder(0.0, REQUESTS)
     for _ in range(accepted):
-        finder.accepted(1.0)
-    assert finder.most_unanswered == most
+        finder.accepted(1.0, 1.0)
+    assert finder.most_unanswered(late=late) == pytest.approx(most)
 
 
 def test_nothing_bounds_what_is_unanswered_after_the_ramp() -> None:
-    assert drained().most_unanswered == float("inf")
+    assert drained().most_unanswered(late=True) == float("inf")
 
 
 @pytest.mark.parametrize("rate", [20.0, 100.0])
@@ -173,7 +195,7 @@ def test_measurements_of_one_limit_are_weighed_by_their_length() -> None:
     finder = holding()
     send(finder, 99)
     refuse(finder, 17.0)
-    assert finder.rates[0] == pytest.approx((30 + 99) / 12.0)
+    assert finder.rates[0] == pytest.approx((EARLIER * 30 + 99) / (EARLIER * 3.0 + 9.0))
     assert finder.evidence_s == pytest.approx(12.0)
 
 
@@ -196,7 +218,7 @@ def test_an_attempt_turned_back_counts_for_nothing() -> None:
     finder = drained()
     send(finder, 33)
     for _ in range(3):
-        finder.turned_back(COSTS, number(6.0))
+        finder.turned_back(COSTS, number(6.0), 6.0)
     refuse(finder, 8.0)
     assert finder.rates[0] == pytest.approx(10.0)
 
@@ -214,7 +236,7 @@ def test_a_late_event_of_an_earlier_interval_changes_no_later_one(sent_at: float
     finder = drained()
     send(finder, 30)
     finder.settled((0.0, 600.0, 600.0, 0.0), number(sent_at))
-    finder.turned_back(COSTS, number(sent_at))
+    finder.turned_back(COSTS, number(sent_at), sent_at)
     refuse(finder, 8.0)
     assert finder.rates == pytest.approx([10.0, 1000.0, 800.0, 200.0])
 
@@ -224,7 +246,7 @@ def test_a_refused_burst_counts_in_no_interval() -> None:
     send(finder, 30 + 4)
     refuse(finder, 8.0, since=4)
     for _ in range(4):
-        finder.turned_back(COSTS, number(8.01))
+        finder.turned_back(COSTS, number(8.01), 8.01)
     send(finder, 20)
     refuse(finder, 10.0)
     assert finder.rates[0] == pytest.approx(10.0)
@@ -272,8 +294,15 @@ def test_a_refusal_too_soon_leaves_the_interval_open() -> None:
 # -- growing ------------------------------------------------------------------------------------------
 
 
-def test_a_climb_doubles_the_pace_while_it_is_used() -> None:
+def climbing() -> RateFinder:
+    """One whose overshoot has been measured."""
     finder = drained()
+    finder.advance(5.0)
+    return finder
+
+
+def test_a_climb_doubles_the_pace_while_it_is_used() -> None:
+    finder = climbing()
     before = finder.meter.rate
     keep_busy(finder, 5.0)
     finder.advance(5.0 + FIRST_CLIMB_S)
@@ -288,7 +317,7 @@ def test_an_idle_climb_does_not_grow() -> None:
 
 
 def test_a_pace_that_was_used_for_a_while_grows_for_that_while() -> None:
-    finder = drained()
+    finder = climbing()
     before = finder.meter.rate
     finder.meter.reserve(before * FIRST_CLIMB_S, 5.0)
     finder.advance(60.0)
@@ -296,7 +325,7 @@ def test_a_pace_that_was_used_for_a_while_grows_for_that_while() -> None:
 
 
 def test_a_long_wait_for_a_debt_is_not_work_at_the_pace() -> None:
-    finder = drained()
+    finder = climbing()
     before = finder.meter.rate
     keep_busy(finder, 5.0)
     finder.advance(600.0)
@@ -376,12 +405,33 @@ def test_a_limit_that_changed_is_followed(rate: float) -> None:
     assert world.used(200.0, 250.0) > 0.9
 
 
+@pytest.mark.parametrize(("taken", "wait_s"), [(1, SLOWEST_S / 2.0), (600, HOLD_BURST_S)])
+def test_after_a_refusal_half_a_request_flows_in_or_what_a_minute_of_the_ramp_allows(
+    taken: int, wait_s: float
+) -> None:
+    finder = drained(taken)
+    finder.adopt((0.01, 0.0, 0.0, 0.0), 0, 10.0, 9.0)
+    finder.meter.full_at = 9.0
+    finder.emptied(COSTS, 9.0)
+    assert finder.meter.full_at == pytest.approx(9.0 + wait_s)
+
+
+def test_a_slow_climb_doubles_in_the_time_of_two_starts() -> None:
+    finder = drained(1)
+    finder.rates, finder.factor, finder.mode = [0.5, 0.0, 0.0, 0.0], 1.0, "climb"
+    finder.advance(5.0 + 1e-6)
+    finder.rates, finder.factor = [0.5, 0.0, 0.0, 0.0], 1.0
+    finder.meter.full_at = 99.0
+    finder.advance(9.0)
+    assert finder.factor == pytest.approx(2.0, rel=0.01)
+
+
 # -- which dimension ----------------------------------------------------------------------------------
 
 COUNTS = (40, 44, 38)
 
 
-def measured(finder: Finder, tokens_of: dict[int, float]) -> None:
+def measured(finder: RateFinder, tokens_of: dict[int, float]) -> None:
     """Three intervals of four seconds, of so many units, each of so many tokens."""
     at = 5.0
     for count, tokens in tokens_of.items():
@@ -415,8 +465,30 @@ def test_two_measurements_do_not_tell_the_dimension() -> None:
     assert finder.meter.dimension is REQUESTS
 
 
+def test_it_takes_more_measurements_where_the_difference_is_smaller() -> None:
+    finder = drained(prefer=REQUESTS)
+    measured(finder, {count: 100.0 * (count / 40.0) ** 0.4 * 40.0 / count for count in COUNTS})
+    assert finder.meter.dimension is REQUESTS, "three agree so well by chance"
+    at = 17.0
+    for count in (41, 44, 38, 40, 43):
+        at += 4.0
+        send(finder, count, (1.0, 100.0 * (count / 40.0) ** 0.4 * 40.0 / count, 1.0, 1.0))
+        refuse(finder, at)
+    assert finder.meter.dimension is TOKENS
+
+
+def test_a_short_measurement_says_little_of_the_dimension() -> None:
+    finder = drained(prefer=REQUESTS)
+    at = 5.0
+    for count, took_s, tokens in ((9, 1.0, 111.0), (300, 30.0, 100.0), (300, 30.0, 100.0)):
+        at += took_s
+        send(finder, count, (1.0, tokens, 1.0, 1.0))
+        refuse(finder, at)
+    assert finder.meter.dimension is REQUESTS
+
+
 def test_the_level_is_kept_in_another_dimension() -> None:
-    finder = Finder(0.0, TOKENS)
+    finder = RateFinder(0.0, TOKENS)
     finder.meter.reserve(50.0, 0.0)
     owes_until = finder.meter.full_at
     refuse(finder, 1.0)
@@ -427,9 +499,9 @@ def test_the_level_is_kept_in_another_dimension() -> None:
 # -- an earlier run -----------------------------------------------------------------------------------
 
 
-def recalled() -> Finder:
+def recalled() -> RateFinder:
     """Ten a second and five seconds deep, as found before."""
-    finder = Finder(0.0, TOKENS)
+    finder = RateFinder(0.0, TOKENS)
     finder.recall((10.0, 1000.0, 800.0, 200.0), 0, 5.0, 60.0, 0.0)
     return finder
 
@@ -447,16 +519,48 @@ def test_a_remembered_depth_is_an_upper_bound_to_be_proven() -> None:
     assert meter.shallow
 
 
-def test_a_remembered_pace_does_not_grow_before_the_bucket_was_empty_once() -> None:
+def recalled_and_used(until: int) -> RateFinder:
     finder = recalled()
     keep_busy(finder, 0.0)
-    finder.advance(300.0)
-    assert finder.meter.rate == pytest.approx(10.0)
-    refuse(finder, 300.0)
-    keep_busy(finder, 300.0)
-    for second in range(301, 400):
+    for second in range(1, until + 1):
         finder.advance(float(second))
-    assert finder.meter.rate > 10.0
+    return finder
+
+
+def test_a_remembered_pace_grows_slowly_after_the_steady_time() -> None:
+    assert recalled_and_used(66).meter.rate == pytest.approx(10.0)
+    assert recalled_and_used(126).meter.rate == pytest.approx(10.0 * 2.0 ** (60.0 / (RECALLED_GROWTH * 60.0)))
+
+
+def test_the_first_refusal_shows_that_the_rate_is_between_the_remembered_and_the_present_one() -> None:
+    finder = recalled_and_used(300)
+    grown_to = finder.meter.rate
+    refuse(finder, 300.0)
+    assert finder.meter.rate == pytest.approx((10.0 + grown_to) / 2.0)
+
+
+def test_a_remembered_pace_grows_slowly_until_a_measurement_contradicts_it() -> None:
+    def grown(sent_in_100_s: int) -> float:
+        finder = recalled()
+        refuse(finder, 10.0)
+        send(finder, sent_in_100_s)
+        refuse(finder, 110.0)
+        found = finder.meter.rate
+        keep_busy(finder, 110.0)
+        for second in range(111, 210):
+            finder.advance(float(second))
+        return finder.meter.rate / found
+
+    assert 1.0 < grown(1_000) < 1.02
+    assert grown(3_000) > 1.2
+
+
+def test_a_limit_that_has_risen_since_an_earlier_run_is_found() -> None:
+    world = Blind(20.0, 1.0)
+    world.finder.recall((10.0, 1000.0, 800.0, 200.0), 0, 1.0, 150.0, 0.0)
+    world.run.lane().limits.select()
+    world.play(500.0)
+    assert world.used(400.0, 500.0) > 0.95
 
 
 def test_the_first_empty_bucket_of_a_new_run_measures_nothing() -> None:
@@ -467,7 +571,7 @@ def test_the_first_empty_bucket_of_a_new_run_measures_nothing() -> None:
     assert finder.rates[0] == pytest.approx(10.0)
     send(finder, 22)
     refuse(finder, 12.0)
-    assert finder.rates[0] == pytest.approx((22.0 + 600.0) / 62.0)
+    assert finder.rates[0] == pytest.approx((22.0 + EARLIER * 600.0) / (2.0 + EARLIER * 60.0))
 
 
 def test_a_full_bucket_explains_a_start_above_the_remembered_rate() -> None:

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.drive import Run, lane_spec, ok, units
 
 from headway.core.events import RequestAccepted
-from headway.core.lanes.fixed_window import LATE_S, SPARE_S, BoundaryWatch, WindowMeter
 from headway.core.lanes.lane_memory import export_lane
+from headway.core.lanes.meters.fixed_window import LATE_S, SPARE_S, BoundaryWatch, WindowMeter
 from headway.core.model import Dimension, Hint, LaneLimits, LimitReport
 
 REQUESTS = Dimension.REQUESTS
@@ -114,7 +114,7 @@ def test_a_lane_recognises_windows_from_its_headers_and_records_them() -> None:
     run = Run(units(2000), lane_spec(limits=LaneLimits()))
     left, now = 600, 0.0
     run.at(now)
-    while not any(meter.windowed for meter in run.lane().meters) and left > 400:
+    while not any(meter.windowed for meter in run.lane().limits.meters) and left > 400:
         for index in run.out:
             left -= 1
             now += 0.001
@@ -122,7 +122,7 @@ def test_a_lane_recognises_windows_from_its_headers_and_records_them() -> None:
             run.at(now, ok(index))
         now += 0.01
         run.at(now)
-    meter = run.lane().meters[0]
+    meter = run.lane().limits.meters[0]
     assert isinstance(meter, WindowMeter)
     assert meter.boundary_at == pytest.approx(23.0, abs=0.1)
     assert [one.window_s for one in export_lane(run.lane(), now, now).meters] == [60.0]

@@ -10,8 +10,9 @@ from tests.unit.drive import Run, failed, lane_spec, ok, play, units
 
 from headway.core.commands import Start
 from headway.core.events import Finished, SetMaxInFlight
-from headway.core.lanes.flight_limit import FIRST_FLIGHT
+from headway.core.lanes.in_flight.flight_limit import FIRST_FLIGHT, FIRST_PACED_FLIGHT, MANY, FlightLimit
 from headway.core.model import Kind, LaneLimits, LaneSpec, Settings
+from headway.engine.intents import due_soon
 
 UNLIMITED = LaneLimits(rpm=0.0, tpm=0.0)
 
@@ -52,9 +53,20 @@ def test_a_server_that_answers_everything_at_once_gets_more_and_more() -> None:
     assert most_in_flight(run, Queueing(4000)) > 500
 
 
-def test_a_lane_with_a_rate_or_a_cap_of_its_own_is_not_bounded_by_throughput() -> None:
-    for limits in (LaneLimits(rpm=600.0), LaneLimits(max_concurrency=64), LaneLimits()):
+def test_a_lane_with_a_cap_or_with_limits_to_find_is_not_bounded_by_throughput() -> None:
+    for limits in (LaneLimits(max_concurrency=64), LaneLimits(rpm=600.0, max_concurrency=8), LaneLimits()):
         assert Run(units(10), following(limits)).lane().flight is None
+
+
+def test_a_lane_with_a_rate_but_no_cap_is_bounded_too() -> None:
+    run = Run(units(8000), following(LaneLimits(rpm=10_000_000.0, burst_s=60.0)))
+    assert most_in_flight(run, Queueing(40)) <= 2 * FIRST_PACED_FLIGHT
+
+
+def test_a_full_bucket_may_be_in_flight_at_once() -> None:
+    run = Run(units(600), following(LaneLimits(rpm=600.0, burst_s=60.0)))
+    assert most_in_flight(run, Queueing(4000)) > 590
+    assert run.lane().window.open
 
 
 def test_a_refusal_about_the_number_in_flight_ends_the_search() -> None:
@@ -74,6 +86,51 @@ def test_no_more_are_in_flight_than_the_process_can_have() -> None:
     assert most_in_flight(run, Queueing(4000)) == 10
 
 
+@pytest.mark.parametrize("settings", [Settings(max_in_flight=10), Settings(concurrency=10)])
+def test_a_lane_that_waits_for_a_place_in_the_run_starts_soon(settings: Settings) -> None:
+    """Its next intents are recorded ahead, so that a place that becomes free is used at once."""
+    run = Run(units(400), lane_spec(limits=UNLIMITED), settings=settings)
+    run.at(0.0)
+    assert due_soon(run.lane(), 0.0) > 1
+    run.at(0.1, SetMaxInFlight(0), *(ok(index) for index in range(10)))
+    run.at(0.2, *(ok(index) for index in list(run.out)))
+    while run.out:
+        run.at(0.3, *(ok(index) for index in list(run.out)))
+    assert not run.lane().crowded_out
+
+
+def sizes_after(answers_s: list[float], size: int) -> int:
+    """The window after cohorts of these answer times; before them, a doubling to `size` from half of it with answers of 1 s."""
+    limit, now, sent = FlightLimit(0.0), 0.0, 0
+    window = limit.first
+    ramp_s = [1.0] * (size // window).bit_length()
+    for answer_s in (*ramp_s[1:], *answers_s):
+        following = None
+        while following is None:
+            sent += 1
+            following = limit.finished(now + answer_s, sent, answer_s, window, window, sent)
+        now, window = now + answer_s, following
+    return window
+
+
+@pytest.mark.parametrize(
+    ("size", "answers_s", "expected"),
+    [
+        (256, [1.15], 512),  # A gain of 1.74: enough for a doubling while few are in flight.
+        (2 * MANY, [1.15], 2 * MANY),  # Where many are, a second cohort decides,
+        (2 * MANY, [1.15, 1.15], 4 * MANY),
+        (2 * MANY, [1.15, 1.3], 2 * MANY),  # and what is worth keeping is kept, without another doubling.
+        (256, [1.3, 1.3], 512),
+        (2 * MANY, [1.05], 4 * MANY),
+        (2 * MANY, [1.8, 1.8], MANY),
+    ],
+)
+def test_where_many_are_in_flight_a_doubling_needs_clearer_evidence(
+    size: int, answers_s: list[float], expected: int
+) -> None:
+    assert sizes_after(answers_s, size) == expected
+
+
 def test_lanes_take_turns_under_what_the_process_can_have() -> None:
     limits = LaneLimits(max_concurrency=100)
     work = [*units(50, "a"), *units(50, "b", first=50)]
@@ -83,7 +140,7 @@ def test_lanes_take_turns_under_what_the_process_can_have() -> None:
     run.at(0.0)
     for second in range(20):
         run.at(float(second), ok(run.out[0]))
-    assert min(run.lane("a").started, run.lane("b").started) >= 10
+    assert min(run.lane("a").traffic.started, run.lane("b").traffic.started) >= 10
     assert len(run.out) == 4
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.core.lanes.latency_gauge import LONGEST_ROUND, SHORTEST_ROUND, SLOW, LatencyGauge
+from headway.core.lanes.in_flight.latency_gauge import LONGEST_ROUND, SHORTEST_ROUND, SLOW, LatencyGauge
 
 IDLE_S = 0.1
 
@@ -91,3 +91,17 @@ def test_a_queue_that_is_gone_lets_it_grow_by_the_root() -> None:
     gauge = idle()
     assert one_round(gauge, 0.4, 100, 100) == 60
     assert one_round(gauge, IDLE_S, 60, 60) == 60 + 7
+
+
+@pytest.mark.parametrize(("times", "late"), [(0.9, False), (1.1, True)])
+def test_one_late_answer_is_noticed_at_once(times: float, *, late: bool) -> None:
+    gauge = idle()
+    gauge.observe(times * SLOW * IDLE_S, 10, 10)
+    assert gauge.late == late
+    assert not gauge.queueing
+
+
+def test_nothing_is_late_before_the_usual_time_is_known() -> None:
+    gauge = LatencyGauge()
+    gauge.observe(100.0, 10, 10)
+    assert not gauge.late

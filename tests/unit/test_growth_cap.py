@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import STEADY, UNLIMITED, entry_of
 
-from headway.core.lanes.growth_cap import GROWTH_CAP, GrowthCap
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
+from headway.core.lanes.meters.growth_cap import GROWTH_CAP, GrowthCap
 from headway.core.lanes.queueing.queue import NEVER
 from headway.core.model import (
     Dimension,
@@ -24,9 +24,9 @@ from headway.core.model import (
 RULE = GrowthRule(Dimension.REQUESTS, 600.0)
 
 
-def refused(limits: LaneLimits = UNLIMITED, estimate: Estimate | None = None) -> Lane:
+def refused(limits: LaneLimits = UNLIMITED, estimate: Estimate | None = None) -> LaneState:
     """A lane whose use grew too fast, at 100 requests in the first second."""
-    lane = Lane(LaneSpec("a", limits, STEADY), 0.0, {})
+    lane = LaneState(LaneSpec("a", limits, STEADY), 0.0, {})
     entries = [entry_of(lane, Unit(index, "a", estimate or Estimate())) for index in range(100)]
     for entry in entries:
         lane.charge(entry, 0.0)
@@ -49,17 +49,19 @@ def test_the_growth_and_its_period_are_settings() -> None:
 
 def test_every_start_raises_it_by_the_time_that_has_passed() -> None:
     lane = refused()
-    assert lane.growth_rule is not None
-    lane.charge(entry_of(lane), 1.0 + lane.growth_rule.period_s)
-    cap = next(meter for meter in lane.meters if meter.name == GROWTH_CAP)
-    assert cap.limit == pytest.approx(lane.growth_rule.free_per_minute * lane.growth_rule.growth)
+    assert lane.limits.growth_rule is not None
+    lane.charge(entry_of(lane), 1.0 + lane.limits.growth_rule.period_s)
+    cap = next(meter for meter in lane.limits.meters if meter.name == GROWTH_CAP)
+    assert cap.limit == pytest.approx(
+        lane.limits.growth_rule.free_per_minute * lane.limits.growth_rule.growth
+    )
 
 
 def test_it_counts_in_its_own_dimension() -> None:
     lane = refused(estimate=Estimate(input_tokens=60.0))
-    assert lane.growth_rule is not None
-    assert lane.growth_rule.dimension is Dimension.INPUT
-    large = entry_of(lane, Unit(0, "a", Estimate(input_tokens=lane.growth_rule.free_per_minute / 6.0)))
+    assert lane.limits.growth_rule is not None
+    assert lane.limits.growth_rule.dimension is Dimension.INPUT
+    large = entry_of(lane, Unit(0, "a", Estimate(input_tokens=lane.limits.growth_rule.free_per_minute / 6.0)))
     lane.charge(large, 2.0)
     assert lane.when(large, NEVER)[0] == pytest.approx(12.0, abs=0.5)
 
@@ -75,11 +77,11 @@ def test_the_meter_is_named_as_what_binds() -> None:
 
 def test_it_stands_beside_the_configured_limits_and_the_lower_one_decides() -> None:
     lane = refused(LaneLimits(rpm=60.0, burst_s=0.0))
-    assert {meter.name for meter in lane.meters} == {"requests per minute", GROWTH_CAP}
+    assert {meter.name for meter in lane.limits.meters} == {"requests per minute", GROWTH_CAP}
     assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(100.0)
 
 
 def test_it_makes_no_unit_too_large() -> None:
     """too_large() exempted the learned pace only; a cap that will rise is no bucket that a unit must fit."""
     lane = refused(estimate=Estimate(input_tokens=1.0))
-    assert lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=1e9)))) == ""
+    assert lane.limits.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=1e9)))) == ""

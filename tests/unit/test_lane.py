@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.drive import entry_of, lane_spec, one_lane
+from tests.unit.drive import entry_of, lane_spec, one_lane, units
 
-from headway.core.lanes.depth_ramp import BEYOND, GROWTH, PAUSE_S, STEP_PACE
-from headway.core.lanes.lane import CALM, CANARY_S, Lane
-from headway.core.lanes.meter import GUARD_S
+from headway.core.lanes.lane import CANARY_S, LAST_RESERVE_S, LaneState
+from headway.core.lanes.learning.rate_finder import LEARNED
+from headway.core.lanes.learning.rate_ramp import FIRST_RATE
+from headway.core.lanes.meters.caution import ALARMED, CALM, CAUTION_GROWTH
+from headway.core.lanes.meters.depth_ramp import BEYOND, GROWTH, PAUSE_S, STEP_PACE
+from headway.core.lanes.meters.meter import GUARD_S
 from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry
-from headway.core.lanes.rate_finder import FIRST_RATE, LEARNED
-from headway.core.lanes.refusals import ALARMED, CAUTION_GROWTH
 from headway.core.model import (
     DAY_S,
     MINUTE_S,
@@ -37,14 +38,16 @@ DEEP = LaneLimits(rpm=60.0, burst_s=60.0)
 AS_IT_COMES = Counting(reserve_max_output=False, settle_output=True, cached_free=True)
 
 
-def sent(lane: Lane, now: float, estimate: Estimate = NO_ESTIMATE, probe: str = "") -> Entry:
+def sent(lane: LaneState, now: float, estimate: Estimate = NO_ESTIMATE, probe: str = "") -> Entry:
     """An attempt begins."""
-    entry = entry_of(lane, Unit(lane.started, lane.key, estimate))
+    entry = entry_of(lane, Unit(lane.traffic.started, lane.key, estimate))
     lane.charge(entry, now, probe)
     return entry
 
 
-def refused(lane: Lane, entry: Entry, now: float, kind: Kind = Kind.RATE, hint: Hint | None = None) -> float:
+def refused(
+    lane: LaneState, entry: Entry, now: float, kind: Kind = Kind.RATE, hint: Hint | None = None
+) -> float:
     """The attempt comes back with a refusal; returns when its unit may try again."""
     outcome = Outcome(kind, hint=hint)
     lane.release(entry, outcome, now)
@@ -53,7 +56,7 @@ def refused(lane: Lane, entry: Entry, now: float, kind: Kind = Kind.RATE, hint: 
     return at
 
 
-def succeeded(lane: Lane, entry: Entry, now: float, usage: Usage | None = None) -> None:
+def succeeded(lane: LaneState, entry: Entry, now: float, usage: Usage | None = None) -> None:
     lane.release(entry, Outcome(usage=usage), now)
 
 
@@ -62,8 +65,8 @@ def says(remaining: float | None = None, limit: float = 60.0, dimension: Dimensi
     return Hint((LimitReport(dimension, limit, remaining, remaining_precision=0.0),))
 
 
-def in_force(lane: Lane) -> list[tuple[str, float, bool]]:
-    return [(meter.name, meter.limit, meter.reported) for meter in lane.meters]
+def in_force(lane: LaneState) -> list[tuple[str, float, bool]]:
+    return [(meter.name, meter.limit, meter.reported) for meter in lane.limits.meters]
 
 
 # -- limits -------------------------------------------------------------------------------------------
@@ -131,11 +134,11 @@ def test_limits_a_minute_and_a_day_stand_beside_each_other() -> None:
 
 def test_a_first_report_counts_requests_sent_since() -> None:
     out: dict[int, Entry] = {}
-    lane = Lane(one_lane(LaneLimits(burst_s=60.0)).spec, 0.0, out)
+    lane = LaneState(one_lane(LaneLimits(burst_s=60.0)).spec, 0.0, out)
     for index in range(3):
         out[index] = sent(lane, 10.0 + index)
     lane.admitted(out[0], says(20.0), 12.5)
-    assert lane.meters[0].level(12.0) == pytest.approx(20.0 + 2.0 - 2.0)
+    assert lane.limits.meters[0].level(12.0) == pytest.approx(20.0 + 2.0 - 2.0)
 
 
 def test_the_first_report_takes_the_place_of_the_search() -> None:
@@ -157,7 +160,7 @@ def test_new_configured_limits_keep_the_level() -> None:
     for _ in range(30):
         sent(lane, 0.0)
     lane.configure(LaneLimits(rpm=120.0, burst_s=60.0), 10.0)
-    meter = lane.meters[0]
+    meter = lane.limits.meters[0]
     assert meter.limit == 120.0
     assert meter.depth_s * meter.rate - meter.level(10.0) == pytest.approx(20.0)
 
@@ -207,7 +210,7 @@ def test_a_shorter_hold_never_opens_a_longer_one() -> None:
 
 def test_a_unit_above_a_limit_can_never_fit_and_both_numbers_are_named() -> None:
     lane = one_lane(LaneLimits(tpm=8000.0))
-    problem = lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=10_098.0))))
+    problem = lane.limits.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=10_098.0))))
     assert "10,098 tokens" in problem
     assert "8,000 tokens per minute" in problem
 
@@ -215,13 +218,13 @@ def test_a_unit_above_a_limit_can_never_fit_and_both_numbers_are_named() -> None
 def test_a_unit_above_the_depth_but_within_the_limit_fits() -> None:
     lane = one_lane(LaneLimits(tpm=8000.0, burst_s=1.0))
     entry = entry_of(lane, Unit(0, "a", Estimate(input_tokens=7000.0)))
-    assert lane.too_large(entry) == ""
+    assert lane.limits.too_large(entry) == ""
     assert lane.when(entry, NEVER)[0] <= 0.0
 
 
 def test_a_long_minimum_gap_makes_no_unit_too_large() -> None:
     lane = one_lane(LaneLimits(rpm=0, min_gap_s=3600.0))
-    assert lane.too_large(entry_of(lane)) == ""
+    assert lane.limits.too_large(entry_of(lane)) == ""
 
 
 # -- settling -----------------------------------------------------------------------------------------
@@ -230,8 +233,8 @@ TOKEN_LANE = LaneLimits(tpm=6000.0, burst_s=60.0)
 ESTIMATE = Estimate(input_tokens=1000.0, output_tokens=100.0, max_output_tokens=500.0)
 
 
-def left(lane: Lane, now: float) -> float:
-    return lane.meters[0].level(now)
+def left(lane: LaneState, now: float) -> float:
+    return lane.limits.meters[0].level(now)
 
 
 def test_a_reservation_is_replaced_by_the_usage() -> None:
@@ -314,7 +317,7 @@ def test_a_reported_limit_without_a_level_is_still_settled_by_usage() -> None:
         entry = entry_of(lane, Unit(index, "a", Estimate(100.0, 10.0, 2000.0)))
         lane.charge(entry, 0.0)
         lane.release(entry, Outcome(usage=Usage(100.0, 10.0), hint=hint), 0.0)
-    assert lane.meters[0].level(0.0) == pytest.approx(6000.0 - 220.0)
+    assert lane.limits.meters[0].level(0.0) == pytest.approx(6000.0 - 220.0)
 
 
 def test_a_reported_level_has_the_early_input_right_already() -> None:
@@ -341,16 +344,16 @@ def test_a_rate_refusal_empties_the_meter_and_leaves_the_rate_alone() -> None:
     lane = one_lane(DEEP)
     refused(lane, sent(lane, 0.0), 1.0)
     assert left(lane, 1.0) == pytest.approx(0.0)
-    assert lane.meters[0].limit == 60.0
+    assert lane.limits.meters[0].limit == 60.0
 
 
 def test_ten_refusals_of_one_burst_raise_the_reserve_once() -> None:
     lane = one_lane(DEEP)
     for entry in [sent(lane, 0.0) for _ in range(10)]:
         refused(lane, entry, 1.0)
-    assert lane.caution == pytest.approx(CALM * CAUTION_GROWTH)
+    assert lane.caution.level == pytest.approx(CALM * CAUTION_GROWTH)
     refused(lane, sent(lane, 2.0), 3.0)
-    assert lane.caution == pytest.approx(CALM * CAUTION_GROWTH**2)
+    assert lane.caution.level == pytest.approx(CALM * CAUTION_GROWTH**2)
 
 
 def test_the_reserve_has_an_end_and_that_is_the_lanes_floor() -> None:
@@ -358,26 +361,26 @@ def test_the_reserve_has_an_end_and_that_is_the_lanes_floor() -> None:
     assert not lane.at_floor
     for time in range(20):
         refused(lane, sent(lane, 0.3 * time), 0.3 * time + 0.1)
-    assert lane.caution == ALARMED
+    assert lane.caution.level == ALARMED
     assert lane.at_floor
 
 
 def test_the_reserve_decays_with_success_and_never_below_calm() -> None:
     lane = one_lane(DEEP)
     refused(lane, sent(lane, 0.0), 1.0)
-    raised = lane.caution
+    raised = lane.caution.level
     for _ in range(350):
         succeeded(lane, sent(lane, 2.0), 3.0)
-    assert lane.caution - CALM == pytest.approx((raised - CALM) / 2.0, rel=0.02)
+    assert lane.caution.level - CALM == pytest.approx((raised - CALM) / 2.0, rel=0.02)
     for _ in range(10_000):
         succeeded(lane, sent(lane, 2.0), 3.0)
-    assert lane.caution == pytest.approx(CALM)
+    assert lane.caution.level == pytest.approx(CALM)
 
 
 def test_a_refusal_that_names_a_dimension_empties_only_that() -> None:
     lane = one_lane(LaneLimits(rpm=60.0, tpm=6000.0, burst_s=60.0))
     refused(lane, sent(lane, 0.0), 0.0, hint=Hint(dimension=TOKENS))
-    requests, tokens = lane.meters
+    requests, tokens = lane.limits.meters
     assert tokens.level(0.0) == pytest.approx(0.0)
     assert requests.level(0.0) == pytest.approx(60.0)
 
@@ -387,7 +390,7 @@ def test_a_refusal_that_names_nothing_empties_the_meter_nearest_to_its_end() -> 
     for _ in range(40):
         succeeded(lane, sent(lane, 0.0), 0.0)
     refused(lane, sent(lane, 0.0), 0.0)
-    requests, tokens = lane.meters
+    requests, tokens = lane.limits.meters
     assert requests.level(0.0) == pytest.approx(0.0)
     assert tokens.level(0.0) == pytest.approx(6000.0)
 
@@ -395,7 +398,7 @@ def test_a_refusal_that_names_nothing_empties_the_meter_nearest_to_its_end() -> 
 def test_a_refusal_a_minute_long_leaves_the_days_quota_alone() -> None:
     lane = one_lane(LaneLimits(rpm=60.0, rpd=1000.0, burst_s=60.0))
     refused(lane, sent(lane, 0.0), 0.0, hint=Hint(dimension=REQUESTS))
-    minute, day = lane.meters
+    minute, day = lane.limits.meters
     assert minute.level(0.0) == pytest.approx(0.0)
     assert day.level(0.0) == pytest.approx(1000.0)
 
@@ -439,7 +442,7 @@ def test_too_many_at_once_halves_the_window_once_and_leaves_the_meters_alone() -
     for entry in [sent(lane, 0.0) for _ in range(10)]:
         refused(lane, entry, 0.0, Kind.CONCURRENCY)
     assert lane.window.size == 5
-    assert lane.caution == CALM
+    assert lane.caution.level == CALM
     assert left(lane, 0.0) == pytest.approx(60.0)
 
 
@@ -483,7 +486,7 @@ def test_reopening_lifts_hold_pause_and_stop() -> None:
 # -- the ramp of the depth, canaries ------------------------------------------------------------------
 
 
-def burst(lane: Lane, now: float, out: dict[int, Entry]) -> list[Entry]:
+def burst(lane: LaneState, now: float, out: dict[int, Entry]) -> list[Entry]:
     """Everything that the lane sends one after the other, with no more than a step's gap between two."""
     begun: list[Entry] = []
     while len(begun) < 10_000 and (at := lane.when(entry_of(lane), now)[0]) <= now + 1.0 / STEP_PACE:
@@ -495,16 +498,16 @@ def burst(lane: Lane, now: float, out: dict[int, Entry]) -> list[Entry]:
 
 def test_a_step_of_the_ramp_goes_at_a_pace_that_a_refusal_can_stop() -> None:
     lane, out = ramping(LaneLimits(rpm=600.0))
-    lane.depth_ramp.proven_s = 9.0
-    lane.meters[0].deepen(9.0)
+    lane.limits.depth_ramp.proven_s = 9.0
+    lane.limits.meters[0].deepen(9.0)
     begun = burst(lane, 0.0, out)
     assert begun[-1].started_at - begun[0].started_at == pytest.approx(len(begun) / STEP_PACE, abs=0.03)
 
 
-def ramping(limits: LaneLimits) -> tuple[Lane, dict[int, Entry]]:
+def ramping(limits: LaneLimits) -> tuple[LaneState, dict[int, Entry]]:
     """A lane whose attempts in flight it can see."""
     out: dict[int, Entry] = {}
-    return Lane(one_lane(limits).spec, 0.0, out), out
+    return LaneState(one_lane(limits).spec, 0.0, out), out
 
 
 def test_a_cold_lane_sends_a_second_of_refill_and_a_few_beyond() -> None:
@@ -527,9 +530,9 @@ def test_each_round_trip_goes_further_in_proportion_to_what_was_accepted() -> No
 
 def test_a_ramp_stops_at_ten_seconds_until_a_few_beyond_are_accepted() -> None:
     lane, out = ramping(LaneLimits(rpm=600.0))
-    lane.meters[0].begin_ramp(1.0, careful=False)
-    lane.depth_ramp.proven_s = 9.0
-    lane.meters[0].deepen(9.0)
+    lane.limits.meters[0].begin_ramp(1.0, careful=False)
+    lane.limits.depth_ramp.proven_s = 9.0
+    lane.limits.meters[0].deepen(9.0)
     assert len(burst(lane, 0.0, out)) == pytest.approx(100 + int(BEYOND), abs=3)
     for entry in list(out.values()):
         lane.admitted(entry, None, 0.3)
@@ -559,9 +562,13 @@ def test_a_refusal_ends_the_ramp_at_what_was_accepted_and_is_no_congestion() -> 
     for entry in begun[-2:]:
         del out[entry.unit.index]
         refused(lane, entry, 0.1)
-    assert lane.caution == CALM
-    assert lane.meters[0].depth_s == lane.meters[0].reach_s == pytest.approx((len(begun) - 2) / 10.0)
-    assert lane.depth_ramp.rest_until == pytest.approx(0.1 + PAUSE_S)
+    assert lane.caution.level == CALM
+    assert (
+        lane.limits.meters[0].depth_s
+        == lane.limits.meters[0].reach_s
+        == pytest.approx((len(begun) - 2) / 10.0)
+    )
+    assert lane.limits.depth_ramp.rest_until == pytest.approx(0.1 + PAUSE_S)
 
 
 def test_refusals_of_one_burst_in_any_order_find_the_same_depth() -> None:
@@ -571,21 +578,21 @@ def test_refusals_of_one_burst_in_any_order_find_the_same_depth() -> None:
     for entry in begun[2:4]:
         del out[entry.unit.index]
         refused(lane, entry, 0.1)
-    assert lane.meters[0].depth_s == pytest.approx((len(begun) - 2) / 10.0)
-    assert lane.caution == CALM
+    assert lane.limits.meters[0].depth_s == pytest.approx((len(begun) - 2) / 10.0)
+    assert lane.caution.level == CALM
 
 
 def test_after_the_pause_one_more_is_tried_and_a_refusal_doubles_the_pause() -> None:
     lane, out = ramping(LaneLimits(rpm=600.0))
     begun = burst(lane, 0.0, out)
     refused(lane, out.pop(begun[-1].unit.index), 0.1)
-    proven_s = lane.meters[0].depth_s
+    proven_s = lane.limits.meters[0].depth_s
     later = 1.0 + PAUSE_S
     lane.admitted(sent(lane, later), None, later)
-    assert lane.meters[0].reach_s == pytest.approx(proven_s + 0.1)
+    assert lane.limits.meters[0].reach_s == pytest.approx(proven_s + 0.1)
     begun = burst(lane, later + 60.0, out)
     refused(lane, out.pop(begun[-1].unit.index), later + 60.1)
-    assert lane.depth_ramp.rest_until == pytest.approx(later + 60.1 + 2.0 * PAUSE_S)
+    assert lane.limits.depth_ramp.rest_until == pytest.approx(later + 60.1 + 2.0 * PAUSE_S)
 
 
 def test_a_refusal_within_what_is_proven_is_congestion_and_rests_the_ramp() -> None:
@@ -594,9 +601,9 @@ def test_a_refusal_within_what_is_proven_is_congestion_and_rests_the_ramp() -> N
         lane.admitted(entry, None, 0.1)
     out.clear()
     refused(lane, sent(lane, 100.0), 100.1)
-    assert lane.caution > CALM
-    assert lane.meters[0].reach_s == lane.meters[0].depth_s
-    assert lane.depth_ramp.rest_until < 100.0 + PAUSE_S
+    assert lane.caution.level > CALM
+    assert lane.limits.meters[0].reach_s == lane.limits.meters[0].depth_s
+    assert lane.limits.depth_ramp.rest_until < 100.0 + PAUSE_S
 
 
 def test_guessed_sizes_make_the_ramp_take_small_steps() -> None:
@@ -611,16 +618,22 @@ def test_guessed_sizes_make_the_ramp_take_small_steps() -> None:
             out[index] = entry
         for entry in out.values():
             lane.admitted(entry, None, 0.1)
-        reaches.append(lane.meters[0].reach_s - lane.meters[0].depth_s)
+        reaches.append(lane.limits.meters[0].reach_s - lane.limits.meters[0].depth_s)
     sure, guessed = reaches
     assert guessed < 0.1 < sure
 
 
-def test_a_large_step_keeps_more_in_reserve_for_a_while() -> None:
-    lane, _ = ramping(LaneLimits(rpm=600.0))
-    lane.meters[0].deepen(60.0)
+@pytest.mark.parametrize(
+    ("limits", "braced"), [(LaneLimits(tpm=6_000.0), True), (LaneLimits(rpm=600.0), False)]
+)
+def test_a_large_step_of_estimated_tokens_keeps_more_in_reserve_for_a_while(
+    limits: LaneLimits, braced: bool
+) -> None:
+    """Tokens are estimated, and many estimates are wrong in sum. Requests are counted."""
+    lane, _ = ramping(limits)
+    lane.limits.meters[0].deepen(60.0)
     sent(lane, 0.0)
-    assert lane.caution > 2.0 * CALM
+    assert (lane.caution.level > 2.0 * CALM) is braced
 
 
 def test_a_shallow_bucket_that_a_refusal_calls_empty_is_no_debt_of_a_minute() -> None:
@@ -683,30 +696,30 @@ def test_the_rate_counts_recent_starts() -> None:
     lane = one_lane()
     for tenth in range(1000):
         sent(lane, tenth / 10.0)
-    assert lane.rate_at(100.0) == pytest.approx(10.0, rel=0.05)
-    assert lane.rate_at(200.0) < 0.1
+    assert lane.traffic.rate_at(100.0) == pytest.approx(10.0, rel=0.05)
+    assert lane.traffic.rate_at(200.0) < 0.1
 
 
 def test_mean_costs_are_those_of_started_units() -> None:
     lane = one_lane(counting=Counting(reserve_max_output=False))
     sent(lane, 0.0, Estimate(input_tokens=100.0, output_tokens=10.0))
     sent(lane, 0.0, Estimate(input_tokens=300.0, output_tokens=30.0))
-    assert lane.mean_costs() == pytest.approx((1.0, 220.0, 200.0, 20.0))
+    assert lane.traffic.mean_costs() == pytest.approx((1.0, 220.0, 200.0, 20.0))
 
 
 def test_the_limits_in_force_are_listed() -> None:
-    limits = one_lane(LaneLimits(rpm=3000, tpm=200_000)).limits_in_force()
+    limits = one_lane(LaneLimits(rpm=3000, tpm=200_000)).limits.in_force()
     assert limits == ((3000, "requests per minute"), (200_000, "tokens per minute"))
 
 
 def test_attempts_in_flight_at_the_first_report_of_a_limit_report_on_it_too() -> None:
     out: dict[int, Entry] = {}
-    lane = Lane(one_lane(LaneLimits(burst_s=60.0)).spec, 0.0, out)
+    lane = LaneState(one_lane(LaneLimits(burst_s=60.0)).spec, 0.0, out)
     for index in range(2):
         out[index] = sent(lane, 10.0 + index)
     lane.admitted(out[0], says(20.0), 11.5)
     lane.admitted(out[1], says(5.0), 12.0)
-    assert lane.meters[0].level(11.0) == pytest.approx(5.0)
+    assert lane.limits.meters[0].level(11.0) == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize(("size", "at_floor"), [(1, True), (2, False)])
@@ -719,17 +732,17 @@ def test_a_new_depth_counts_for_reported_minutes_and_leaves_days_alone() -> None
     day = LimitReport(REQUESTS, 1000.0, 900.0, period_s=DAY_S)
     lane.admitted(sent(lane, 0.0), Hint((*says(50.0).reports, day)), 0.1)
     lane.configure(LaneLimits(burst_s=7.0), 1.0)
-    assert [meter.depth_s for meter in lane.meters] == pytest.approx([7.0, DAY_S])
+    assert [meter.depth_s for meter in lane.limits.meters] == pytest.approx([7.0, DAY_S])
 
 
 def test_at_first_sight_an_earlier_send_of_the_same_burst_may_not_have_been_counted_yet() -> None:
     """Twenty go at once and arrive in any order: the first header knows of those that came before it, no more."""
     out: dict[int, Entry] = {}
-    lane = Lane(lane_spec("a", LaneLimits(rpm=600.0, burst_s=60.0)), 0.0, out)
+    lane = LaneState(lane_spec("a", LaneLimits(rpm=600.0, burst_s=60.0)), 0.0, out)
     entries = [sent(lane, 0.0) for _ in range(20)]
     out.update(enumerate(entries))
     lane.learn(entries[10], (LimitReport(Dimension.REQUESTS, 600.0, 596.0, 0.4),), 0.2)
-    (meter,) = lane.meters
+    (meter,) = lane.limits.meters
     assert meter.level(0.0) == pytest.approx(596.0 - 19.0, abs=1.0)
 
 
@@ -738,7 +751,45 @@ def test_a_short_text_whose_size_is_only_learned_waits_instead_of_failing() -> N
     lane = one_lane(LaneLimits(tpm=800_000.0))
     short = lane.entry(Unit(1, "a", chars=20))
     short.costs = (1.0, 900_000.0, 900_000.0, 0.0)
-    assert lane.too_large(short) == ""
+    assert lane.limits.too_large(short) == ""
     long = lane.entry(Unit(2, "a", chars=4_000_000))
     long.costs = (1.0, 900_000.0, 900_000.0, 0.0)
-    assert "900,000 tokens" in lane.too_large(long)
+    assert "900,000 tokens" in lane.limits.too_large(long)
+
+
+def test_the_last_units_use_the_reserve_that_nothing_else_will_need() -> None:
+    lane = one_lane(LaneLimits(tpm=60_000, burst_s=20.0))
+    lane.stock.fetched(1.0, more=False)
+    meter = lane.limits.meters[0]
+    entry = entry_of(lane)
+    entry.costs = (1.0, 100.0, 80.0, 20.0)
+    meter.full_at = 100.0
+    alone, _ = lane.when(entry, 0.0)
+    for unit in units(40):
+        lane.queue.push(entry_of(lane, unit))
+    before_others, _ = lane.when(entry, 0.0)
+    assert before_others - alone == pytest.approx(GUARD_S - LAST_RESERVE_S)
+
+
+def test_the_pace_of_a_fast_lane_is_known_within_its_first_second() -> None:
+    lane = one_lane(LaneLimits())
+    for _ in range(100):
+        sent(lane, 10.0)
+    assert lane.pace_at(10.1) == pytest.approx(
+        100.0, rel=0.05
+    )  # A burst alone says nothing: no answer has come.
+    lane.succeeded = 90
+    assert lane.pace_at(10.1) == pytest.approx(900.0)
+    assert lane.pace_at(12.0) < 100.0
+
+
+def test_a_job_beside_others_leaves_them_the_reserve() -> None:
+    lane = one_lane(LaneLimits(tpm=60_000, burst_s=20.0))
+    lane.stock.fetched(1.0, more=False)
+    entry = entry_of(lane)
+    entry.costs = (1.0, 100.0, 80.0, 20.0)
+    lane.limits.meters[0].full_at = 100.0
+    alone, _ = lane.when(entry, 0.0)
+    lane.limits.part = 0.99
+    beside, _ = lane.when(entry, 0.0)
+    assert beside - alone == pytest.approx(GUARD_S - LAST_RESERVE_S)

@@ -7,25 +7,25 @@ from tests.unit.blind import PLAIN
 from tests.unit.drive import Run, Step, entry_of, failed, lane_spec, ok, one_lane, units
 
 from headway.core.events import RequestAccepted, SetLimits
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.in_flight.window import QUIET_S
+from headway.core.lanes.lane import LaneState
+from headway.core.lanes.learning.rate_finder import FIRST_UNANSWERED, SLOWEST_CLIMB
 from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry
-from headway.core.lanes.rate_finder import FIRST_UNANSWERED, SLOWEST_CLIMB
 from headway.core.lanes.refusals import ALWAYS_AT
-from headway.core.lanes.window import QUIET_S
-from headway.core.model import Dimension, Estimate, Kind, LaneLimits, Outcome, Unit, Usage
+from headway.core.model import Dimension, Estimate, Hint, Kind, LaneLimits, Outcome, Unit, Usage
 
 
 def blind_run(n: int = 999) -> Run:
     return Run(units(n, estimate=PLAIN), lane_spec(limits=LaneLimits()))
 
 
-def sent(lane: Lane, now: float) -> Entry:
-    entry = entry_of(lane, Unit(lane.started, lane.key, PLAIN))
+def sent(lane: LaneState, now: float) -> Entry:
+    entry = entry_of(lane, Unit(lane.traffic.started, lane.key, PLAIN))
     lane.charge(entry, now)
     return entry
 
 
-def refused(lane: Lane, entry: Entry, now: float) -> None:
+def refused(lane: LaneState, entry: Entry, now: float) -> None:
     lane.release(entry, Outcome(Kind.RATE), now)
     lane.throttled(entry, Outcome(Kind.RATE), now)
 
@@ -120,19 +120,19 @@ def test_a_suspicion_never_lifts_a_maximum_configured_later() -> None:
     assert run.lane().in_flight == 2
 
 
-def past_the_ramp() -> tuple[Lane, dict[int, Entry]]:
+def past_the_ramp() -> tuple[LaneState, dict[int, Entry]]:
     """A lane whose ramp has ended, with the suspicion dispelled, and what is out on it."""
     out: dict[int, Entry] = {}
-    lane = Lane(one_lane(LaneLimits()).spec, 0.0, out)
+    lane = LaneState(one_lane(LaneLimits()).spec, 0.0, out)
     refused(lane, sent(lane, 0.0), 0.1)
     lane.window.clear()
     return lane, out
 
 
-def refuse_at(lane: Lane, out: dict[int, Entry], flight: int, now: float) -> None:
+def refuse_at(lane: LaneState, out: dict[int, Entry], flight: int, now: float) -> None:
     """A refusal with so many in flight; they all end well before the next."""
     while lane.in_flight < flight - 1:
-        out[lane.started] = sent(lane, now)
+        out[lane.traffic.started] = sent(lane, now)
     refused(lane, sent(lane, now + 0.01), now + 0.1)
     for index in list(out):
         lane.release(out.pop(index), Outcome(), now + 0.5)
@@ -161,8 +161,8 @@ def test_a_refusal_that_says_what_it_is_about_is_no_measurement_of_a_rate() -> N
     lane.release(entries[-1], outcome, 0.1)
     lane.throttled(entries[-1], outcome, 0.1)
     assert lane.window.size == 5
-    assert lane.finder is not None
-    assert lane.finder.mode == "ramp"
+    assert lane.limits.finder is not None
+    assert lane.limits.finder.mode == "ramp"
 
 
 # -- a rate -------------------------------------------------------------------------------------------
@@ -172,13 +172,13 @@ def test_ten_refusals_of_one_burst_slow_the_pace_once() -> None:
     lane = one_lane(LaneLimits())
     for entry in [sent(lane, 0.0) for _ in range(10)]:
         refused(lane, entry, 0.1)
-    assert lane.meters[0].rate == pytest.approx(SLOWEST_CLIMB * 100.0)
+    assert lane.limits.meters[0].rate == pytest.approx(SLOWEST_CLIMB * 100.0)
 
 
 def test_a_refusal_empties_the_learned_meter() -> None:
     lane = one_lane(LaneLimits())
     refused(lane, sent(lane, 0.0), 0.1)
-    assert lane.meters[0].level(0.1) == pytest.approx(0.0)
+    assert lane.limits.meters[0].level(0.1) <= 0.0
 
 
 def test_units_without_an_estimate_are_paced_as_requests() -> None:
@@ -186,15 +186,32 @@ def test_units_without_an_estimate_are_paced_as_requests() -> None:
     entry = entry_of(lane)
     lane.charge(entry, 0.0)
     refused(lane, entry, 0.1)
-    assert lane.meters[0].dimension is Dimension.REQUESTS
+    assert lane.limits.meters[0].dimension is Dimension.REQUESTS
     assert 0.1 < lane.when(entry_of(lane), NEVER)[0] < 2.0
+
+
+def test_units_without_an_estimate_whose_usage_is_told_may_meet_a_window() -> None:
+    lane = one_lane(LaneLimits())
+    for _ in range(80):
+        entry = entry_of(lane)
+        lane.charge(entry, 0.0)
+        lane.release(entry, Outcome(usage=Usage(100.0, 20.0)), 1.0)
+    entry = entry_of(lane)
+    lane.charge(entry, 1.0)
+    outcome = Outcome(Kind.RATE, hint=Hint(retry_after_s=40.0))
+    lane.release(entry, outcome, 1.1)
+    lane.throttled(entry, outcome, 1.1)
+    assert lane.limits.meters[0].dimension is Dimension.REQUESTS
+    assert lane.limits.finder is not None
+    assert lane.limits.finder.windows is not None
+    assert lane.limits.finder.windows.allowance == pytest.approx(80.0)
 
 
 def test_a_learned_pace_makes_no_unit_too_large() -> None:
     lane = one_lane(LaneLimits())
     refused(lane, sent(lane, 0.0), 0.1)
     huge = Unit(1, "a", Estimate(input_tokens=1e9))
-    assert lane.too_large(entry_of(lane, huge)) == ""
+    assert lane.limits.too_large(entry_of(lane, huge)) == ""
 
 
 # -- unanswered ---------------------------------------------------------------------------------------
@@ -236,11 +253,11 @@ def test_a_lane_with_a_known_limit_may_have_any_number_unanswered() -> None:
 # -- a server that queues -----------------------------------------------------------------------------
 
 
-def first_words(lane: Lane, after_s: float, in_flight: int, now: float) -> None:
+def first_words(lane: LaneState, after_s: float, in_flight: int, now: float) -> None:
     """So many are sent at once, and hear the first word after so long."""
     entries = [sent(lane, now) for _ in range(in_flight)]
     for entry in entries:
-        lane.first_words(entry, now + after_s)
+        lane.headers_arrived(entry, now + after_s)
         lane.admitted(entry, None, now + after_s)
     for entry in entries:
         lane.release(entry, Outcome(), now + after_s + 1.0)

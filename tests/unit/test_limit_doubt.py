@@ -8,11 +8,17 @@ from tests.unit.drive import Run, failed, lane_spec, ok, play, units
 from headway.core.commands import Notice, Start
 from headway.core.events import Finished
 from headway.core.lanes.lane_memory import export_lane, import_lane
-from headway.core.lanes.limit_doubt import FEWEST, LONGEST_S, LimitDoubt
+from headway.core.lanes.learning.limit_doubt import FEWEST, LONGEST_S, LimitDoubt, RefusedAttempt
 from headway.core.model import Dimension, Kind, LaneLimits
 from headway.core.reasons import LimitDisproved
 from headway.reason_text import disproved_text
 from headway.sim.virtual_bucket import VirtualBucket
+
+
+def attempt(at: float, accepted: int, refused: int) -> RefusedAttempt:
+    """The latest attempt of a lane was refused, after so many that were accepted."""
+    sent = accepted + refused
+    return RefusedAttempt(sent, at, sent, refused, after=0)
 
 
 def doubted(found: float, allowed: float, every_s: float = 1.0, times: int = 20) -> float:
@@ -20,7 +26,7 @@ def doubted(found: float, allowed: float, every_s: float = 1.0, times: int = 20)
     doubt = LimitDoubt()
     for count in range(times):
         at = count * every_s
-        if proven := doubt.refused(at, int(found * at), allowed):
+        if proven := doubt.refused(attempt(at, int(found * at), count + 1), allowed):
             return proven
     return 0.0
 
@@ -37,7 +43,16 @@ def test_a_right_limit_is_not_doubted() -> None:
 def test_a_level_that_was_misjudged_by_a_second_proves_nothing() -> None:
     doubt = LimitDoubt()
     accepted = [0, 10, 110, 210, 310]  # A second's worth less than a hundred a second.
-    assert [doubt.refused(float(at), count, 100.0) for at, count in enumerate(accepted)] == [0.0] * 5
+    attempts = [attempt(float(at), count, at + 1) for at, count in enumerate(accepted)]
+    assert [doubt.refused(one, 100.0) for one in attempts] == [0.0] * 5
+
+
+def test_what_is_refused_later_of_the_burst_that_emptied_the_bucket_does_not_count_as_accepted() -> None:
+    doubt = LimitDoubt()
+    for refused in range(1, 31):  # 40 were sent at once, and ten of them were accepted.
+        assert doubt.refused(RefusedAttempt(refused, 0.0, 40, refused, after=0), 30.0) == 0.0
+    assert doubt.refused(RefusedAttempt(61, 2.0, 61, 31, after=0), 30.0) == 0.0, "ten a second: not clear yet"
+    assert doubt.refused(RefusedAttempt(82, 4.0, 82, 32, after=0), 30.0) == pytest.approx(10.0)
 
 
 def test_a_few_refusals_are_no_measurement() -> None:
@@ -67,8 +82,8 @@ def overstated(limits: LaneLimits, rate: float, until: float) -> tuple[Run, list
 def test_a_lane_with_a_limit_too_high_paces_itself_by_what_the_provider_takes() -> None:
     run, refused, _ = overstated(LaneLimits(rpm=1800.0), 10.0, until=120.0)
     lane = run.lane()
-    assert lane.finder is not None
-    assert lane.finder.rates[0] == pytest.approx(10.0, rel=0.1)
+    assert lane.limits.finder is not None
+    assert lane.limits.finder.rates[0] == pytest.approx(10.0, rel=0.1)
     assert len([at for at in refused if at > 60.0]) < 10
 
 
@@ -81,8 +96,8 @@ def test_the_lane_says_once_what_is_configured_and_what_is_taken() -> None:
 
 def test_a_right_limit_stays_in_force() -> None:
     run, _, _ = overstated(LaneLimits(rpm=600.0), 10.0, until=120.0)
-    assert run.lane().finder is None
-    assert run.lane().disproved is None
+    assert run.lane().limits.finder is None
+    assert run.lane().limits.disproved is None
 
 
 def test_what_was_proven_is_recorded_and_starts_the_next_run() -> None:
@@ -91,8 +106,8 @@ def test_what_was_proven_is_recorded_and_starts_the_next_run() -> None:
     assert record.disproved is not None
     again = Run(units(10), lane_spec(limits=LaneLimits(rpm=1800.0))).lane()
     import_lane(again, record, 0.0, 120.0)
-    assert again.finder is not None
-    assert again.finder.rates[0] == pytest.approx(10.0, rel=0.1)
+    assert again.limits.finder is not None
+    assert again.limits.finder.rates[0] == pytest.approx(10.0, rel=0.1)
 
 
 def test_a_limit_that_was_configured_anew_is_believed_again() -> None:
@@ -100,7 +115,7 @@ def test_a_limit_that_was_configured_anew_is_believed_again() -> None:
     record = export_lane(run.lane(), 120.0, 120.0)
     again = Run(units(10), lane_spec(limits=LaneLimits(rpm=600.0))).lane()
     import_lane(again, record, 0.0, 120.0)
-    assert again.finder is None
+    assert again.limits.finder is None
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from headway.core.lanes.depth_ramp import FIRST_DEPTH_S
-from headway.core.lanes.meter import GUARD_S, GUARD_SHARE, TOKEN_SAFETY, Meter
+from headway.core.lanes.meters.depth_ramp import BOLD, FIRST_DEPTH_S, LATE_S, DepthRamp
+from headway.core.lanes.meters.meter import GUARD_S, GUARD_SHARE, TOKEN_SAFETY, Meter
 from headway.core.model import DAY_S, Dimension, LimitReport
 from headway.sim.virtual_bucket import VirtualBucket
 
@@ -168,6 +168,17 @@ def test_a_refusal_empties_the_bucket() -> None:
     assert meter.level(1.0) == pytest.approx(0.0)
 
 
+def test_a_refusal_outweighs_a_report_that_much_is_left() -> None:
+    """The report speaks of a minute, and a bucket of one second refused: only the refused request's own charge is given back."""
+    meter = Meter(REQUESTS, 60.0, reported=True)
+    first = meter.reserve(1.0, 10.0)
+    meter.sync(left(59.0), first, 10.0, seq=1, cost=1.0)
+    meter.reserve(2.0, 10.0)
+    refused = meter.reserve(1.0, 10.0)
+    meter.sync(left(59.0), refused, 10.0, seq=3, cost=1.0, refused=True)
+    assert meter.full_at == pytest.approx(13.0)
+
+
 def test_a_refusal_never_adds_to_a_level_below_nothing() -> None:
     meter = Meter(REQUESTS, 60.0, burst_s=10.0)
     meter.reserve(15.0, 0.0)
@@ -288,6 +299,18 @@ def test_reports_in_send_order_each_correct_the_one_before() -> None:
     assert meter.level(20.0) == pytest.approx(12.0)
 
 
+def test_the_first_reports_of_a_burst_free_nothing_however_late_they_come() -> None:
+    """They were the first to arrive, so they do not count what was sent at the same instant."""
+    meter = deep(6000.0)
+    meter.sync(left(6000.0, 0.0, limit=6000.0), meter.reserve(0.0, 0.0), 0.0, 1)
+    marks = [meter.reserve(1.0, 1.0) for _ in range(3000)]
+    for step in range(100):  # Twenty seconds, in which a little is sent again and again.
+        meter.reserve(1.0, 2.0 + 0.2 * step)
+    before = meter.full_at
+    meter.sync(left(5999.0, 0.01, limit=6000.0), marks[-1], 1.0, 3001, 1.0)
+    assert meter.full_at == pytest.approx(before)
+
+
 def test_a_report_without_a_level_moves_nothing() -> None:
     meter = deep()
     mark = meter.reserve(1.0, 10.0)
@@ -387,7 +410,7 @@ def test_without_a_reset_a_bucket_holds_no_more_than_was_ever_seen_in_it() -> No
     meter.sync(left(49.0, limit=3000.0), mark, 0.0, 1, 1.0)
     assert meter.ceiling_s == pytest.approx(
         1.0
-    )  # A second's worth, and nobody else has used the rest of a minute's.
+    )  # A second's worth: the rest of the minute's bucket is unused.
     assert meter.ready_at(1.0) <= 0.0
     mark = meter.reserve(20.0, 10.0)
     meter.sync(left(130.0, limit=3000.0), mark, 10.0, 2, 20.0)
@@ -543,3 +566,23 @@ def test_another_depth_can_be_wanted_later() -> None:
     assert meter.level(0.0) == pytest.approx(40.0)
     meter.redeepen(Meter(REQUESTS, 600.0))
     assert meter.shallow
+
+
+@pytest.mark.parametrize("rate", [5.0, 33.0, 333.0])
+def test_a_report_just_beyond_a_stop_passes_it_however_small_requests_are(rate: float) -> None:
+    """A report may be off by one request, and the bucket refills while a burst arrives: the reach allows for both."""
+    ramp = DepthRamp()
+    reach_s = ramp.reach_s(1.0, 1.0 / rate, 0.0, BOLD, reported=True)
+    proven_s = reach_s - LATE_S - 1.0 / rate
+    assert ramp.reach_s(proven_s, 1.0 / rate, 0.0, BOLD, reported=True) > 5.0
+
+
+def test_a_bucket_that_is_proven_nearly_whole_is_used_as_a_whole() -> None:
+    meter = Meter(Dimension.REQUESTS, 600.0)
+    meter.begin_ramp(1.0, careful=False)
+    meter.deepen(0.975 * 60.0, 0.0)
+    assert meter.reach_s == 60.0
+    assert meter.ramp is not None
+    meter.ramp.end(0.0, 1)
+    meter.deepen(0.975 * 60.0, 0.0)
+    assert meter.reach_s == pytest.approx(0.975 * 60.0)

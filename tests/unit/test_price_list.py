@@ -65,9 +65,9 @@ def test_which_entry_is_used(base_url: str, kind: str, model: str, provider: str
     ("base_url", "kind", "model"),
     [
         (OPENAI, "openai", "no-such-model"),
-        (OPENAI, "openai", "claude-haiku-4-5"),  # Somebody else's.
+        (OPENAI, "openai", "claude-haiku-4-5"),  # Another vendor's model.
         (AZURE, "azure", "our-deployment"),
-        (GATEWAY, "openai", "llama-3.3-70b"),  # Whoever runs it asks what they like.
+        (GATEWAY, "openai", "llama-3.3-70b"),  # A gateway sets its own prices.
         (GATEWAY, "command", "gpt-4o"),
         (LOCAL, "openai", "gpt-4o"),
         ("http://localhost:11434/v1", "openai", "gpt-4o"),

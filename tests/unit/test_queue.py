@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.drive import entry_of, one_lane
 
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
 from headway.core.lanes.queueing.queue import NEVER, Entry, Queue
 from headway.core.lanes.queueing.unit_lengths import NOTHING_KNOWN
 from headway.core.model import Unit
@@ -28,7 +28,7 @@ def drained(queue: Queue) -> list[int]:
     return indices
 
 
-def delayed(lane: Lane, index: int, until: float) -> Entry:
+def delayed(lane: LaneState, index: int, until: float) -> Entry:
     entry = entry_of(lane, Unit(index, "a"))
     entry.not_before = until
     return entry

@@ -90,10 +90,16 @@ ENDS: list[tuple[EndReason, str, str]] = [
 WAITS: list[tuple[Wait, str]] = [
     (Wait(WaitCode.STOPPED, stop=StopRequested("x")), "stopped: x"),
     (Wait(WaitCode.PAUSED), "paused"),
-    (Wait(WaitCode.RUN_ENDING, message="aborted"), "aborted"),
+    (Wait(WaitCode.RUN_ENDING, message="aborted"), "the run was interrupted: nothing new starts"),
     (Wait(WaitCode.HOLD, 5.0, "resets {4pm}"), "hold: resets {4pm}"),
-    (Wait(WaitCode.BREAKER, 5.0, "overload"), "breaker open until the next probe: overload"),
-    (Wait(WaitCode.PROBE, message="overload"), "breaker open, a probe is in flight: overload"),
+    (
+        Wait(WaitCode.BREAKER, 5.0, "overload"),
+        "overload (too many failures: a single request tests the provider then)",
+    ),
+    (
+        Wait(WaitCode.PROBE, message="overload"),
+        "overload (too many failures: a single request tests the provider now)",
+    ),
     (Wait(WaitCode.OTHER_JOBS), "other jobs use all of its concurrency"),
     (Wait(WaitCode.CONCURRENCY, limit=4), "concurrency: 4 in flight"),
     (Wait(WaitCode.GLOBAL_CAP, limit=4), "global cap: 4 in flight"),
@@ -105,7 +111,9 @@ WAITS: list[tuple[Wait, str]] = [
     (Wait(WaitCode.BACKOFF, 5.0, "overload"), "backoff: overload"),
     (Wait(WaitCode.SERIAL_FIRST), "serial units run first"),
     (Wait(WaitCode.READING), "its next units are being read"),
-    (Wait(WaitCode.OTHER_UNITS), "units that must finish first"),
+    (Wait(WaitCode.OTHER_UNITS), "other units that must finish first"),
+    (Wait(WaitCode.ONE_AHEAD), "one unit runs ahead of the others, which start if it meets no limit"),
+    (Wait(WaitCode.SAME_DIRECTORY), "another unit in the same directory (--worktree gives each its own)"),
 ]
 NOTICES: list[tuple[NoticeReason, str]] = [
     *((reason, text) for reason, _, _, text in STOPS),
@@ -113,7 +121,7 @@ NOTICES: list[tuple[NoticeReason, str]] = [
     (Reopened(), "on request"),
     (
         FailuresInARow(5, Kind.OVERLOAD, ""),
-        "5 failures in a row; from now on only probes are sent. The last failure: overload",
+        "overload (5 failures in a row: only single test requests are sent until the provider answers)",
     ),
     (AnswersAgain(), "the provider answers again"),
     (
@@ -164,7 +172,7 @@ def test_a_stored_reason_comes_back_as_it_was(reason: EndReason) -> None:
 
 def test_a_unit_that_waits_for_a_lane_that_stopped_says_so() -> None:
     reason: EndReason = UpstreamUnfinished()
-    assert unit_error(reason) == ("upstream_failed", "a unit that it builds on could not finish")
+    assert unit_error(reason) == ("upstream_failed", "a unit that it depends on could not finish")
     assert msgspec.json.decode(msgspec.json.encode(reason), type=EndReason) == reason
 
 

@@ -139,7 +139,7 @@ def test_a_lane_waiting_for_the_budget_is_charged_nothing() -> None:
     run = Run(units(3, estimate=DOLLAR), lane_spec(limits=limits), settings=Settings(max_cost_usd=1.0))
     run.at(0.0)
     run.at(0.0)
-    assert run.lane().meters[0].level(0.0) == pytest.approx(59.0)
+    assert run.lane().limits.meters[0].level(0.0) == pytest.approx(59.0)
 
 
 def test_a_budget_used_up_by_serial_units_ends_the_run() -> None:
@@ -187,7 +187,7 @@ def test_few_are_in_flight_while_lengths_are_unknown_and_many_after_short_answer
 def test_few_are_in_flight_until_this_job_confirms_earlier_lengths() -> None:
     """Answers to other questions were taken for answers to these: five tokens are set aside, and a thousand come."""
     run = Run(open_ended(150), settings=Settings(max_cost_usd=6.0))
-    run.lane().estimator.add_outputs("f", [4.0] * 150)
+    run.lane().unit_costs.estimator.add_outputs("f", [4.0] * 150)
     steps = play(run, lambda start, now: (1.0, ok(start.unit.index, answered(1_000.0))))
     assert steps[0][1].started == [0, 1, 2, 3]
     assert steps[-1][1].done == "budget"
@@ -196,7 +196,7 @@ def test_few_are_in_flight_until_this_job_confirms_earlier_lengths() -> None:
 
 def test_reservations_follow_earlier_jobs_and_soon_many_are_in_flight() -> None:
     run = Run(open_ended(150), settings=Settings(max_cost_usd=6.0))
-    run.lane().estimator.add_outputs("f", [4.0] * 150)
+    run.lane().unit_costs.estimator.add_outputs("f", [4.0] * 150)
     steps = play(run, lambda start, now: (1.0, ok(start.unit.index, answered(4.0))))
     assert steps[-1][1].done == "complete"
     assert steps[-1][0] <= 5.0, "eight answers were enough"

@@ -63,7 +63,7 @@ def test_a_lane_waiting_for_the_cap_is_charged_nothing() -> None:
     )
     assert run.at(0.0).started == [0]
     run.at(0.0)
-    assert run.lane("b").meters[0].level(0.0) == pytest.approx(60.0)
+    assert run.lane("b").limits.meters[0].level(0.0) == pytest.approx(60.0)
     assert run.lane("b").in_flight == 0
 
 

@@ -1,4 +1,4 @@
-"""What somebody asks of a running job: pause, abort, cancel a unit."""
+"""Commands to a running job: pause, abort, cancel a unit."""
 
 from __future__ import annotations
 

@@ -47,6 +47,17 @@ def test_a_good_answer_that_beats_the_stop_counts() -> None:
     assert step.done == "deadline"
 
 
+def test_a_unit_that_was_sent_before_does_not_say_that_it_could_not_start() -> None:
+    run = Run(units(2), lane_spec("a", ONE_BY_ONE), settings=TEN)
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.HOLD, retry_after_s=50.0))
+    step = run.at(10.0)
+    assert step.finish_of(0).message == (
+        "the run's deadline passed before it could be tried again (the last attempt: hold)"
+    )
+    assert step.finish_of(1).message == "the run's deadline passed before it could start"
+
+
 def test_units_that_never_started_are_timed_out_by_index() -> None:
     work = [*units(400, "a"), *units(400, "b", first=400), *units(400, "a", first=800)]
     run = Run(work, lane_spec("a", ONE_BY_ONE), lane_spec("b", ONE_BY_ONE), settings=TEN)

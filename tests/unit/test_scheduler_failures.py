@@ -457,14 +457,14 @@ def test_a_lane_that_only_fails_is_stopped_in_the_end_and_its_units_stay_pending
     assert [step.ended for _, step in steps if step.ended] == []
 
 
-def nobody(start: Start, now: float) -> tuple[float, Finished]:
+def unreachable(start: Start, now: float) -> tuple[float, Finished]:
     """The connection is refused at once."""
     return 0.001, unreached(start.unit.index, "no connection to host:1 (connection refused)")
 
 
 def test_a_lane_without_any_answer_is_stopped_within_a_minute_and_its_units_stay_pending() -> None:
     run = Run(units(100), lane_spec())
-    steps = play(run, nobody)
+    steps = play(run, unreachable)
     ended_at, last = steps[-1]
     assert (last.done, last.ended) == ("stopped", {})
     assert UNREACHED_S < ended_at < 60.0
@@ -485,7 +485,7 @@ def test_a_connection_that_times_out_is_waited_for_about_as_long() -> None:
 
 def test_a_lane_that_answered_before_has_the_patience_for_an_outage() -> None:
     def once(start: Start, now: float) -> tuple[float, Finished]:
-        return (0.1, ok(start.unit.index)) if start.unit.index == 0 else nobody(start, now)
+        return (0.1, ok(start.unit.index)) if start.unit.index == 0 else unreachable(start, now)
 
     ended_at, last = play(Run(units(100), PATIENT), once)[-1]
     assert last.done == "stopped"
@@ -494,7 +494,7 @@ def test_a_lane_that_answered_before_has_the_patience_for_an_outage() -> None:
 
 def test_an_answer_that_was_a_failure_is_an_answer_too() -> None:
     def refused_once(start: Start, now: float) -> tuple[float, Finished]:
-        return nobody(start, now) if now else (0.1, failed(start.unit.index, Kind.OVERLOAD, "503"))
+        return unreachable(start, now) if now else (0.1, failed(start.unit.index, Kind.OVERLOAD, "503"))
 
     ended_at, last = play(Run(units(100), PATIENT), refused_once)[-1]
     assert last.done == "stopped"
@@ -503,7 +503,7 @@ def test_an_answer_that_was_a_failure_is_an_answer_too() -> None:
 
 def test_a_lane_without_answers_delays_no_other() -> None:
     def one_dead(start: Start, now: float) -> tuple[float, Finished]:
-        return nobody(start, now) if start.unit.lane == "dead" else good(start, now)
+        return unreachable(start, now) if start.unit.lane == "dead" else good(start, now)
 
     alive = units(50, "alive", first=100)
     lanes = [lane_spec(key, LaneLimits(rpm=60.0, burst_s=1.0)) for key in ("dead", "alive")]

@@ -7,8 +7,10 @@ from tests.unit.drive import ONE_BY_ONE, Run, Step, lane_spec, ok, units
 from headway.core.commands import Fetch, FetchRest, FetchSerial
 from headway.core.events import (
     Abort,
+    Cancelled,
     CancelUnit,
     Event,
+    ExtraUnits,
     MoreWork,
     Pause,
     RestUnits,
@@ -18,7 +20,7 @@ from headway.core.events import (
 )
 from headway.core.invariants import check
 from headway.core.lanes.queueing.stock import BATCH, LOW, MOST_LOW, Stock
-from headway.core.model import LaneSpec, Settings
+from headway.core.model import LaneSpec, Settings, Unit
 from headway.core.scheduler import Scheduler
 
 
@@ -89,6 +91,35 @@ def test_a_unit_cancelled_while_it_is_fetched_ends_when_it_comes() -> None:
     hand.at(1.0, CancelUnit(0))
     step = hand.at(2.0, Units("a", units(2), more=False))
     assert (step.ended, step.started) == ({0: "cancelled"}, [1])
+
+
+def test_a_unit_that_ended_comes_again_out_of_turn_also_while_its_old_entry_is_queued() -> None:
+    hand, _ = past_serial(lane_spec(limits=ONE_BY_ONE))
+    hand.at(1.0, Units("a", units(3), more=False))
+    assert hand.at(2.0, CancelUnit(2)).ended == {2: "cancelled"}
+    assert hand.at(3.0, ExtraUnits(units(3)[2:])).done is None
+    assert hand.at(4.0, ok(0)).started == [1]
+    assert hand.at(5.0, ok(1)).started == [2]
+    assert hand.at(6.0, ok(2)).done == "complete"
+
+
+def test_units_that_were_skipped_wait_again_for_the_unit_that_comes_again() -> None:
+    first, second = Unit(0, "a", leads=True), Unit(1, "a", after=(0,))
+    hand, _ = past_serial()
+    hand.at(1.0, Units("a", (first, second), more=False))
+    assert hand.at(2.0, CancelUnit(0), Cancelled(0)).ended == {0: "cancelled", 1: "skipped"}
+    assert hand.scheduler.done
+    assert hand.at(3.0, ExtraUnits((first, second))).started == [0]
+    assert hand.at(4.0, ok(0)).started == [1]
+    assert hand.at(5.0, ok(1)).done == "complete"
+
+
+def test_an_end_without_units_out_of_turn_is_reported_again() -> None:
+    hand, _ = past_serial()
+    hand.at(1.0, Units("a", units(1), more=False))
+    assert hand.at(2.0, ok(0)).done == "complete"
+    assert hand.at(3.0).done is None
+    assert hand.at(4.0, ExtraUnits(())).done == "complete"
 
 
 def test_units_that_come_during_a_pause_wait_for_its_end() -> None:

@@ -1,4 +1,4 @@
-"""Holds: the lane closes until an instant, says so once, and parks where nobody wants to wait that long."""
+"""Holds: the lane closes until an instant, says so once, and parks if that is later than max_hold allows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play,
 from headway.core.events import Event, ReopenLane, RequestAccepted
 from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
 from headway.core.model import Kind, LaneLimits, RetryPolicy, Settings
+from headway.core.reasons import WaitCode
 from headway.reason_text import notice_text
 
 
@@ -165,6 +166,17 @@ def test_reopening_lifts_a_hold() -> None:
     assert step.told == ["reopened"]
 
 
+def test_units_that_waited_for_a_hold_start_when_the_lane_is_reopened() -> None:
+    run = Run(units(3))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.HOLD, retry_after_s=500.0), failed(1, Kind.RATE, retry_after_s=20.0))
+    run.at(1.5, failed(2, Kind.OVERLOAD))
+    assert run.at(1.6, ReopenLane("a")).started == [0]
+    assert run.at(1.7, ok(0)).started == [1]  # The refusals have made its window small.
+    assert run.at(1.8, ok(1)).started == []  # This one failed by itself: it keeps its pause.
+    assert run.at(30.0).started == [2]
+
+
 def test_a_hold_longer_than_anyone_wants_to_wait_parks_the_lane() -> None:
     run = Run(units(3), lane_spec(limits=ONE_BY_ONE), settings=Settings(max_hold_s=600.0))
     run.at(0.0)
@@ -279,6 +291,9 @@ def test_one_goes_ahead_and_the_rest_once_it_has_met_no_limit(news: Event) -> No
     run = _ahead()
     assert run.at(0.0).started == [0]
     assert run.at(1.0).started == []
+    wait = run.view(1.0).wait
+    assert wait is not None
+    assert wait.code is WaitCode.ONE_AHEAD
     started = run.at(2.0, news).started
     assert len(started) == (3 if isinstance(news, RequestAccepted) else 4)
 

@@ -95,7 +95,7 @@ def test_a_burst_goes_at_once_and_then_the_rate() -> None:
     run = Run(units(40), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=20.0)))
     assert len(run.at(0.0).started) == 19
     starts = [at for at, _ in started_at(play(run, good))]
-    assert starts[-1] == pytest.approx(20.75)
+    assert starts[-1] == pytest.approx(20.3)  # The last one keeps no more than 0.3 s in reserve.
 
 
 def test_tokens_and_requests_both_bind() -> None:
@@ -136,18 +136,18 @@ def test_an_unknown_lane_that_hears_nothing_starts_ten_a_second_and_then_waits()
 def test_an_unknown_lane_grows_with_accepted_requests() -> None:
     starts = [at for at, _ in started_at(play(Run(units(2000), lane_spec(limits=LaneLimits())), good))]
     in_second = [sum(second <= at < second + 1 for at in starts) for second in range(6)]
-    assert in_second[0] <= 25
-    assert in_second[0] < in_second[2] < in_second[4] < in_second[5]
+    assert in_second[0] <= 30
+    assert in_second[0] < in_second[2] < in_second[4] <= in_second[5]
     assert in_second[5] > 5 * in_second[0]
 
 
-def test_no_more_than_twenty_or_a_share_of_those_answered_are_unanswered_on_an_unknown_lane() -> None:
+def test_no_more_than_twenty_or_as_many_as_were_answered_are_unanswered_on_an_unknown_lane() -> None:
     run = Run(units(2000), lane_spec(limits=LaneLimits()))
     started = answered = 0
     for _, step in play(run, good):
         started += len(step.started)
         answered += len(step.finishes)
-        assert started - answered <= max(20, 0.6 * answered + 1)
+        assert started - answered <= max(20, answered + 1)
     assert answered == 2000
 
 
@@ -156,7 +156,7 @@ def test_virtual_time_is_charged_only_when_a_unit_starts() -> None:
     run.at(0.0)
     for tenth in range(1, 10):
         run.at(tenth / 10.0)
-    assert run.lane().meters[0].level(0.0) == pytest.approx(58.0)
+    assert run.lane().limits.meters[0].level(0.0) == pytest.approx(58.0)
 
 
 def test_attempts_are_numbered_over_all_tries_throttled_ones_included() -> None:

@@ -86,7 +86,7 @@ def test_the_meters_are_settled_by_what_it_used() -> None:
     run = Run(units(1, estimate=Estimate(input_tokens=100.0, max_output_tokens=100.0)), spec)
     run.at(0.0)
     run.at(0.0, unfit(Unit(0, "a"), Usage(1000.0, 100.0), again=False))
-    [meter] = run.lane().meters
+    [meter] = run.lane().limits.meters
     assert meter.level(0.0) == pytest.approx(60_000.0 - 1100.0)
 
 

@@ -7,8 +7,8 @@ from tests.unit.drive import Run, failed, lane_spec, ok, play, units
 
 from headway.core.commands import Start
 from headway.core.events import Finished, Pause, Resume
-from headway.core.lanes.lane import Lane
-from headway.core.lanes.limit_usage import CONCURRENCY, LimitUsage
+from headway.core.lanes.lane import LaneState
+from headway.core.lanes.meters.limit_usage import CONCURRENCY, LimitUsage
 from headway.core.model import (
     Counting,
     Dimension,
@@ -22,6 +22,7 @@ from headway.core.model import (
     Settings,
     Usage,
 )
+from headway.display.usage_text import held_back_text
 
 SECOND = 1.0
 
@@ -41,6 +42,36 @@ def test_a_rate_that_was_used_to_the_full() -> None:
     assert (share.name, share.limit, share.found) == ("requests per minute", 600.0, False)
     assert share.used == pytest.approx(1.0, abs=0.03)
     assert share.binds
+    assert run.view(1e4).held_back_by == share
+
+
+def test_a_limit_that_nothing_waited_for_was_not_reached() -> None:
+    """Twelve requests of a bucket of twenty: more than half of what could have been used, and no wait."""
+    run = Run(units(12), lane_spec(limits=LaneLimits(rpm=1200, burst_s=SECOND)))
+    play(run, quick)
+    view = run.view(1e4)
+    assert view.succeeded == 12
+    assert view.shares[0].binds, "the share that was used"
+    assert view.held_back_by is None
+    assert held_back_text(view) == "no limit was reached"
+    run.lane().work_time.total_s = run.lane().work_time.shared_s = 0.1  # A slow start of the program.
+    assert held_back_text(run.view(1e4)) == "no limit was reached"
+
+
+def test_fewer_requests_than_may_be_in_flight_were_not_held_back_by_that() -> None:
+    run = Run(units(3), lane_spec(limits=LaneLimits(max_concurrency=8)))
+    play(run, quick)
+    assert run.view(1e4).held_back_by is None
+    assert held_back_text(run.view(1e4)) == "no limit was reached"
+    run = Run(units(3), settings=Settings(concurrency=8))
+    play(run, quick)
+    assert held_back_text(run.view(1e4)) == "no limit was reached"
+
+
+def test_two_requests_at_one_a_second_were_held_back() -> None:
+    run = Run(units(4), lane_spec(limits=LaneLimits(rpm=60, burst_s=SECOND)))
+    play(run, quick)
+    assert held_back_text(run.view(1e4)).startswith("limited by 60 requests per minute (")
 
 
 def test_a_job_that_fits_into_the_bucket_was_not_held_back() -> None:
@@ -59,9 +90,10 @@ def test_the_initial_content_of_a_bucket_counts_as_well_as_its_refill() -> None:
 
 def test_a_bucket_that_was_empty_is_not_counted() -> None:
     run = Run(units(60), lane_spec(limits=LaneLimits(rpm=60, burst_s=60.0)))
-    run.lane().meters[0].full_at = 60.0
+    run.lane().limits.meters[0].full_at = 60.0
     play(run, quick)
     assert top(run).used == pytest.approx(1.0, abs=0.05)
+    assert run.view(1e4).held_back_by == top(run)
 
 
 def test_the_tokens_that_were_used_count_and_not_those_set_aside() -> None:
@@ -81,6 +113,7 @@ def test_so_many_at_once_was_the_limit() -> None:
     share = top(run)
     assert (share.name, share.limit) == (CONCURRENCY, 4)
     assert share.used == pytest.approx(1.0)
+    assert run.view(1e4).held_back_by == share
     rate = run.view(1e4).shares[1]
     assert rate.used == pytest.approx(4 / 100, abs=0.02)
 
@@ -105,6 +138,7 @@ def test_a_cap_over_all_lanes() -> None:
     assert cap is not None
     assert cap.limit == 2
     assert cap.used == pytest.approx(1.0)
+    assert run.view(1e4, "a").held_back_by_cap
     assert Run(units(1)).seen(0.0).cap is None
 
 
@@ -207,7 +241,7 @@ def test_a_window_that_was_only_suspected_for_a_moment_was_no_limit() -> None:
     assert [share.name for share in run.view(1e4).shares] == ["requests per minute"]
 
 
-def _clear(lane: Lane, now: float) -> float:
+def _clear(lane: LaneState, now: float) -> float:
     if now > 0.5:
         lane.window.clear()
     return 0.2

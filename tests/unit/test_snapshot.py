@@ -18,7 +18,8 @@ from headway.core.events import (
     RequestAccepted,
 )
 from headway.core.lanes.breaker import OVERLOADS
-from headway.core.lanes.meter import GUARD_S
+from headway.core.lanes.lane_memory import FoundRecord
+from headway.core.lanes.meters.meter import GUARD_S
 from headway.core.model import (
     Dimension,
     Estimate,
@@ -77,7 +78,7 @@ def test_the_sum_of_all_places_never_jumps() -> None:
 
     def total(now: float) -> int:
         seen = run.seen(now)
-        return seen.remaining + seen.waiting_for_others + seen.in_flight + seen.succeeded + seen.failed
+        return seen.remaining + seen.in_flight + seen.succeeded + seen.failed
 
     assert total(0.0) == 305
     step = run.at(0.0)
@@ -93,10 +94,26 @@ def test_the_sum_of_all_places_never_jumps() -> None:
             break
 
 
-def test_a_unit_that_waits_for_others_is_counted_apart() -> None:
-    run = Run([Unit(0, "a", leads=True), Unit(1, "a", after=(0,))])
+def test_units_that_wait_for_others_are_counted_in_their_lane() -> None:
+    chain = [Unit(0, "a", leads=True), Unit(1, "a", after=(0,), leads=True), Unit(2, "b", after=(0, 1))]
+    run = Run(chain, *TWO)
     run.at(0.0)
-    assert run.seen(0.0).waiting_for_others == 1
+    assert run.seen(0.0).waiting_for_others == 2
+    assert [(view.remaining, view.waiting_for_others, view.queued) for view in run.seen(0.0).lanes] == [
+        (1, 1, 0),
+        (1, 1, 0),
+    ]
+    run.at(1.0, CancelUnit(2))
+    assert (run.view(1.0, "b").remaining, run.seen(1.0).waiting_for_others) == (0, 1)
+    run.at(2.0, ok(0))
+    assert (run.view(2.0, "a").remaining, run.seen(2.0).waiting_for_others) == (0, 0)
+
+
+def test_a_unit_whose_request_is_being_made_is_among_those_that_remain() -> None:
+    run = Run([Unit(0, "a", leads=True), Unit(1, "a", after=(0,), late=True)])
+    run.at(0.0)
+    assert run.at(1.0, ok(0)).renders == [1]
+    assert run.view(1.0).remaining == 1
 
 
 def test_a_cancelled_unit_is_not_counted_as_queued() -> None:
@@ -226,7 +243,7 @@ def test_an_aborted_run_says_so() -> None:
     run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
     run.at(1.0, Abort("drain"))
-    assert shown(run.view(1.0).wait) == ("aborted", None)
+    assert shown(run.view(1.0).wait) == ("the run was interrupted: nothing new starts", None)
 
 
 def test_a_held_lane_says_why_and_until_when() -> None:
@@ -316,7 +333,10 @@ def test_a_broken_lane_names_its_next_probe() -> None:
     run.at(0.0)
     for index in range(OVERLOADS):
         run.at(1.0, failed(index, Kind.OVERLOAD))
-    assert shown(run.view(1.5).wait) == ("breaker open until the next probe: overload", 2.0)
+    assert shown(run.view(1.5).wait) == (
+        "overload (too many failures: a single request tests the provider then)",
+        2.0,
+    )
 
 
 def test_the_end_of_a_probe_in_flight_is_not_an_instant_in_the_past() -> None:
@@ -325,7 +345,10 @@ def test_the_end_of_a_probe_in_flight_is_not_an_instant_in_the_past() -> None:
     for index in range(OVERLOADS):
         run.at(1.0, failed(index, Kind.OVERLOAD))
     run.at(2.0)
-    assert shown(run.view(5.0).wait) == ("breaker open, a probe is in flight: overload", None)
+    assert shown(run.view(5.0).wait) == (
+        "overload (too many failures: a single request tests the provider now)",
+        None,
+    )
 
 
 def test_a_lane_that_the_budget_stops_says_so() -> None:
@@ -351,7 +374,7 @@ def test_a_serial_unit_whose_lane_was_reopened_waits_for_the_one_that_is_in_flig
 def test_a_lane_whose_units_wait_for_other_units_says_so() -> None:
     run = Run([Unit(0, "a", leads=True), Unit(1, "b", after=(0,))], *TWO)
     run.at(0.0)
-    assert shown(run.view(0.0, "b").wait) == ("units that must finish first", None)
+    assert shown(run.view(0.0, "b").wait) == ("other units that must finish first", None)
     assert run.view(0.0, "a").wait is None
 
 
@@ -451,6 +474,35 @@ def test_the_rate_shown_is_right_from_the_first_seconds_on() -> None:
     assert run.view(5.0).rate_per_s == pytest.approx(2.0, rel=0.3)
 
 
+def test_units_that_wait_for_each_other_take_their_time_one_after_the_other() -> None:
+    fast = LaneLimits(rpm=60_000.0)
+    chain = [Unit(index, "a", after=(index - 1,) if index else (), leads=True) for index in range(5)]
+    run = Run(
+        [*chain, Unit(5, "b", after=(0, 4)), Unit(6, "b", after=(1,))],
+        lane_spec("a", fast),
+        lane_spec("b", fast),
+    )
+    run.at(0.0)
+    assert run.seen(0.0).eta_s is None, "no attempt has ended"
+    run = Run(chain, lane_spec("a", fast))
+    play(run, slow, until=10.0)
+    assert left_s(run, 14.0) == pytest.approx(6.0 + 3 * 10.0)
+    run = Run([*chain, Unit(5, "b", after=(0, 4))], lane_spec("a", fast), lane_spec("b", fast))
+    play(run, slow, until=10.0)
+    assert left_s(run, 14.0) == pytest.approx(6.0 + 4 * 10.0)
+    assert run.view(14.0, "a").eta_s == pytest.approx(6.0 + 3 * 10.0)
+    run.held(200.0, lane="b")
+    assert left_s(run, 14.0) == pytest.approx(200.0 - 14.0 + 10.0)
+
+
+def test_the_limits_of_a_lane_count_for_units_that_wait_too() -> None:
+    chain = [Unit(index, "a", after=(index - 1,) if index else (), leads=True) for index in range(11)]
+    run = Run(chain, lane_spec("a", LaneLimits(rpm=6.0, burst_s=0.0)))
+    play(run, good, until=10.0)
+    assert run.view(10.0).remaining == 9
+    assert left_s(run, 10.0) == pytest.approx(9 * 10.0, rel=0.02)
+
+
 # -- how long it takes, early on ----------------------------------------------------------------------
 
 
@@ -497,9 +549,10 @@ def test_a_pace_that_is_still_searched_for_is_no_limit() -> None:
 def test_a_pace_that_was_found_is_one_also_while_the_lane_climbs_back_to_it() -> None:
     run = Run(units(100), lane_spec(limits=LaneLimits()))
     lane = run.lane()
-    lane.recall_found((2.0, 0.0, 0.0, 0.0), Dimension.REQUESTS, 1.0, 30.0, 0.0)
-    assert lane.finder is not None
-    lane.finder.meter.set_limit(6.0, 0.0)
+    found = FoundRecord((2.0, 0.0, 0.0, 0.0), Dimension.REQUESTS, depth_s=1.0, evidence_s=30.0)
+    lane.limits.recall_found(found, 30.0, 0.0)
+    assert lane.limits.finder is not None
+    lane.limits.finder.meter.set_limit(6.0, 0.0)
     run.held(10.0, "closed").at(0.0)
     assert left_s(run, 0.0) == pytest.approx(10.0 + 100 / 2.0, rel=0.05)
 
@@ -529,7 +582,7 @@ def test_a_delay_between_starts_does_too() -> None:
 def test_a_limit_that_was_met_and_not_measured_counts_by_what_went_through() -> None:
     run = Run(units(1000), lane_spec(limits=LaneLimits()))
     play(run, refusing(per_s=10.0), until=1.5)
-    finder = run.lane().finder
+    finder = run.lane().limits.finder
     assert finder is not None
     assert not finder.found
     assert 1000 / 40.0 < left_s(run, 1.5) < 1000 / 2.5

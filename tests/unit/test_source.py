@@ -1,4 +1,4 @@
-"""Units in memory: a cursor for each lane, the serial ones apart, and what nobody took at the end."""
+"""Units in memory: a cursor for each lane, serial units separately, and the units that were never taken."""
 
 from __future__ import annotations
 

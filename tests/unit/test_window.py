@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headway.core.lanes.window import FIRST_PATIENCE, FIRST_WINDOW, NEVER, QUIET_S, USED_SHARE, Window
+from headway.core.lanes.in_flight.window import (
+    FIRST_PATIENCE,
+    FIRST_WINDOW,
+    NEVER,
+    QUIET_S,
+    USED_SHARE,
+    Window,
+)
 
 
 def full_round(window: Window) -> None:
@@ -284,7 +291,7 @@ def test_one_accepted_beyond_allows_another_at_once() -> None:
     assert (window.size, window.probe_at) == (21, 101.2)
 
 
-@pytest.mark.parametrize(("suspected", "probes"), [(1, 3), (20, 3), (100, 6)])
+@pytest.mark.parametrize(("suspected", "probes"), [(1, 4), (20, 4), (100, 7)])
 def test_a_few_accepted_beyond_open_it(suspected: int, probes: int) -> None:
     window = Window(None, rate_known=True)
     window.suspect(suspected, 100.0)

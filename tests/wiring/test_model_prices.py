@@ -180,7 +180,7 @@ def test_a_budget_without_a_price_is_an_error(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(model_prices, "edition", lambda: "")
     with pytest.raises(ConfigError) as caught:
         required_price(capped, *OPENAI)
-    assert (caught.value.hint or "").startswith("pip install 'headway[prices]'")
+    assert (caught.value.hint or "").startswith("the price list is missing (")
 
 
 def test_models_without_a_price_are_named_in_one_line(tmp_path: Path) -> None:

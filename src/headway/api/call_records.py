@@ -22,11 +22,13 @@ from headway.api.job_names import JobIdentity
 from headway.core.commands import Notice
 from headway.core.retry import THROTTLES
 from headway.core.unit_states import GOOD, Status
-from headway.engine.attempt_records import attempt_record
 from headway.engine.calls import DONE, CallEnd, Calls, Ended, SubmittedCall
 from headway.engine.flights import LaneHandle
-from headway.engine.lane_records import oldest_start_utc, restore_levels
 from headway.engine.recorder import Recorder
+from headway.engine.recording.attempt_records import attempt_record
+from headway.engine.recording.lane_records import oldest_start_utc, restore_levels
+from headway.engine.recording.worker_records import WorkerProcesses
+from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
 from headway.executors.limit_evidence import rate_limit_of
 from headway.safe_text import visible
 from headway.stores.records import (
@@ -34,6 +36,7 @@ from headway.stores.records import (
     NewJob,
     NewUnit,
     State,
+    StoredClaim,
     StoredLane,
     StoredRoute,
     UnitChange,
@@ -45,6 +48,9 @@ from headway.wiring.store_access import job_lock_at, open_store_file
 #: Intents recorded ahead for each lane: at most as many as `map` reads ahead. A lane that starts only one unit within the
 #: time has none ahead, so that a crash names no call that is far from its start.
 AHEAD: Final = (2, 1_000)
+
+#: The weight of a program's calls beside other jobs: that of a job without a weight of its own.
+WEIGHT: Final = 1.0
 
 _SUCCEEDED: Final = str(Status.SUCCEEDED)
 
@@ -72,6 +78,10 @@ class CallRecords:
         #: Units that wait for their intent to become durable.
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._commit_due = False
+        #: The lanes that the program has named, which it shares with other jobs of the file; and the next look at their claims.
+        self._named: dict[str, LaneHandle] = {}
+        self._sharing: LaneSharing | None = None
+        self._next_look: asyncio.TimerHandle | None = None
 
     # -- the job ----------------------------------------------------------------------------------------------
 
@@ -100,6 +110,8 @@ class CallRecords:
         except BaseException:
             self._close_store()
             raise
+        #: The worker processes of the run.
+        self.processes = WorkerProcesses(recorder)
         _warn_of_unknown(unknown)
         recorder.start()
         calls.noted = self._note
@@ -115,7 +127,11 @@ class CallRecords:
 
     async def close(self, state: State | None = None) -> None:
         """Commit what is left and end the run. Without a state, the states of the units decide."""
+        if self._next_look is not None:
+            self._next_look.cancel()
+        self._named.clear()
         self._recorder.learn()
+        self.processes.close()
         await self._recorder.close()
         try:
             if self._recorder.failure is None:
@@ -189,7 +205,8 @@ class CallRecords:
 
     def _look_ahead(self, handle: LaneHandle, expected: dict[int, None]) -> None:
         intents, now = self._recorder.intents, self._loop.time()
-        for index in intents.look_ahead(handle, lambda n: islice(expected, n), now):
+        available = len(handle.ahead) + len(expected)
+        for index in intents.look_ahead(handle, lambda n: islice(expected, n), available, now):
             del expected[index]
 
     def _commit(self) -> None:
@@ -298,8 +315,11 @@ class CallRecords:
         """Whether a lane is open."""
         return name in self._routes
 
-    async def open_lane(self, name: str) -> None:
-        """Open a lane before its first unit: with what earlier runs taught it, and with what is left in its buckets."""
+    async def open_lane(self, name: str, *, shared: bool = False) -> None:
+        """Open a lane before its first unit: with what earlier runs taught it, and with what is left in its buckets.
+
+        `shared`: with other jobs of the file that use a lane of this name.
+        """
         recorder, key = self._recorder, f"{self._identity.kind}:{self.name}:{name}"
 
         def add(store: Store) -> tuple[StoredLane, int]:
@@ -315,6 +335,33 @@ class CallRecords:
             since_utc = oldest_start_utc([lane], time.time())
             starts = await recorder.fetch(lambda store: store.starts_since(since_utc))
             restore_levels({handle.id: restored}, starts)
+        if lane is not None and shared:
+            self._named[name] = handle
+            await self._join_others()
+
+    async def _join_others(self) -> None:
+        """Share the lanes of this run from now on."""
+        recorder = self._recorder
+        if self._sharing is None:
+            self._sharing = LaneSharing(recorder.job, WEIGHT, self._named, of_program=True)
+            self._next_look = self._loop.call_later(LISTEN_S, self._look_at_others)
+        self._share(await recorder.fetch(self._claims))
+
+    def _claims(self, store: Store) -> list[StoredClaim]:
+        assert self._sharing is not None
+        return self._sharing.claims(store, time.time())
+
+    def _look_at_others(self) -> None:
+        self._next_look = self._loop.call_later(LISTEN_S, self._look_at_others)
+        self._recorder.read(self._claims, self._share)
+
+    def _share(self, claims: list[StoredClaim]) -> None:
+        """Renew our claims, and keep to what other jobs leave of the lanes."""
+        if self._sharing is not None and self._named:
+            shares, events = self._calls.share(self._sharing, claims, self._recorder.batch)
+            self._recorder.batch.events += events
+            self._calls.tell(*shares)
+            self._recorder.commit()
 
     def _note(self, notice: Notice) -> None:
         _, released = self._recorder.note(notice)

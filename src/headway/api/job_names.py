@@ -6,11 +6,13 @@ harm: the folder holds the lock, and a run beside the other one is refused.
 
 A job records the function that made it, as `module.qualname`, and for a function of the main script where that script is.
 Another function is refused, so that it does not get the first one's answers. A function that was renamed or moved says so
-with `renamed_from`. A script that was moved needs no word: the recorded one is no longer there.
+with `renamed_from`. A script that was moved needs no word: the recorded one is no longer there. An `AgentWorker` is recorded with
+the settings that change its answers, so one with other settings is another function.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -51,6 +53,8 @@ class JobIdentity(msgspec.Struct, frozen=True):
     script: str = ""
     #: Whether the caller says that the function had another name.
     renamed: bool = False
+    #: Whether it is an `AgentWorker`, whose name has its settings.
+    is_agent: bool = False
 
     def name_in(self, store: Store) -> str:
         """The name of the job in this store. Earlier versions made other names: their jobs are still found."""
@@ -77,9 +81,10 @@ class JobIdentity(msgspec.Struct, frozen=True):
             raise UsageError(message, hint=other)
         if not self._is_ours(job):
             owner = _function_of(job)
+            why = "to keep its finished answers" if self.is_agent else f"if {owner} was renamed or moved"
             raise UsageError(
                 f"the job '{job.name}' in {db} was made by {owner}, not by {self.function}",
-                hint=f'{other}; if {owner} was renamed or moved, renamed_from="{owner}"',
+                hint=f"{other}; {why}, renamed_from={json.dumps(owner, ensure_ascii=False)}",
             )
         if (script := self._other_script(job, db)) is not None:
             raise UsageError(
@@ -113,7 +118,7 @@ def identity_of_map(call: Any, name: str, renamed_from: str) -> JobIdentity:
     if not (name or renamed_from):
         what = "functools.partial" if isinstance(call, partial) else "lambda"
         if isinstance(call, partial) or getattr(call, "__name__", "") == "<lambda>":
-            raise UsageError(f"a {what} has no name to keep results under", hint="give one: name='…'")
+            raise UsageError(f"a {what} has no name to store results under", hint="set one: name='…'")
     function = name_of(call)
     earlier = ("functools.partial",) if isinstance(call, partial) else ()
     return JobIdentity(
@@ -123,12 +128,23 @@ def identity_of_map(call: Any, name: str, renamed_from: str) -> JobIdentity:
         _known(renamed_from, *earlier),
         script=_script_of(call),
         renamed=bool(renamed_from),
+        is_agent=bool(_agent_name(_inner(call))),
     )
 
 
 def identity_of_pool(worker: object, job_id: str, renamed_from: str) -> JobIdentity:
     """The job of a worker pool. Earlier versions recorded a worker's class without its module."""
     kind = type(worker)
+    if agent := _agent_name(worker):
+        return JobIdentity(
+            "pool",
+            job_id or renamed_from or agent,
+            agent,
+            _known(renamed_from),
+            "job_id",
+            renamed=bool(renamed_from),
+            is_agent=True,
+        )
     earlier = _known(renamed_from, kind.__qualname__)
     return JobIdentity(
         "pool",
@@ -139,6 +155,12 @@ def identity_of_pool(worker: object, job_id: str, renamed_from: str) -> JobIdent
         script=_script_of(kind),
         renamed=bool(renamed_from),
     )
+
+
+def _agent_name(call: object) -> str:
+    """The name of an `AgentWorker`, with its settings; empty for anything else."""
+    name = None if isinstance(call, type) else getattr(call, "headway_name", None)
+    return name if isinstance(name, str) else ""
 
 
 def _known(*names: str) -> tuple[str, ...]:
@@ -161,7 +183,7 @@ def check_name(name: str | None, argument: str) -> None:
     if name is None:
         return
     if name.strip() in ("", ".", ".."):
-        raise UsageError(f"{argument} is {name!r}", hint="it is a name with letters or digits in it")
+        raise UsageError(f"{argument} is {name!r}", hint="use a name with letters or digits")
     must_be_recordable(name, argument)
 
 
@@ -206,6 +228,8 @@ def _script_of(call: Any) -> str:
 def name_of(call: Any) -> str:
     """What a callable is called, for the records."""
     call = _inner(call)
+    if agent := _agent_name(call):
+        return agent
     name = getattr(call, "__qualname__", None) or type(call).__qualname__
     module = getattr(call, "__module__", None) or ""
     if module == "__main__":

@@ -46,7 +46,7 @@ class LaneNames:
         unused = [name for name in self._limits if name not in self._met and name not in self._suggested]
         if unused and self._bare and len(self._suggested) < len(self._bare):
             self._warn(
-                f"limits has {_listed(unused)}, and no item was in such a lane; "
+                f"limits names {_listed(unused)}, but no item is in that lane; "
                 f"{_listed(self._bare)} had no limits"
             )
 

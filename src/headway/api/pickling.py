@@ -19,8 +19,8 @@ from headway.executors.entry_point import main_script
 from headway.providers.error_messages import describe_exception
 
 #: Hints: for a definition in the wrong place, and for an object that cannot be pickled (a lock, an open file).
-MOVE: Final = 'define it at the top of a module file and import it from there, or use isolation="thread"'
-LEAVE: Final = 'make that inside of the call, or use isolation="thread"'
+MOVE: Final = 'define it at the top level of a module and import it from there, or use isolation="thread"'
+LEAVE: Final = 'create it inside the call, or use isolation="thread"'
 
 
 class _NotImportable(Exception):
@@ -48,7 +48,7 @@ class _CheckingPickler(pickle.Pickler):
             return "a lambda has no name that a worker could import"
         if "<locals>" in name:
             outer, _, inner = name.rpartition(".<locals>.")
-            return f"{inner} is defined inside of {outer}, from where a worker cannot import it"
+            return f"{inner} is defined inside {outer}, from where a worker cannot import it"
         if self._no_main and thing.__module__ == "__main__":
             return f"{name} is defined in {_main()}, from where a worker cannot import it"
         return ""

@@ -19,6 +19,7 @@ from headway.executors.limit_evidence import LimitDetector
 from headway.executors.process_pool import ProcessPool
 from headway.executors.work_result import WorkResult
 from headway.executors.worker_entry import RetryOn, serve_calls
+from headway.providers.attempt_log import WorkerWatcher
 from headway.providers.error_messages import describe_exception
 from headway.providers.scrubber import Scrubber
 
@@ -54,14 +55,20 @@ class ProcessCalls:
             env=env,
         )
 
-    async def attempt(self, item: Any, flight: SubmittedCall, timeout_s: float) -> Outcome:
-        """Make one attempt; the flight gets its value or error."""
+    def watch(self, watcher: WorkerWatcher) -> None:
+        """Tell `watcher` of every process and its end."""
+        self._pool.watch(watcher)
+
+    async def attempt(
+        self, item: Any, flight: SubmittedCall, timeout_s: float, began: Callable[[int], None] | None = None
+    ) -> Outcome:
+        """Make one attempt; the flight gets its value or error. `began` is called with the process that runs it."""
         try:
             payload = self._packer.pack(item)
         except UsageError as error:
             flight.error = error
             return Outcome(Kind.INVALID, message=error.message)
-        ran = await self._pool.run(payload, timeout_s, fresh=flight.alone)
+        ran = await self._pool.run(payload, timeout_s, fresh=flight.alone, began=began)
         flight.usage, flight.rate_limit = ran.outcome.usage, ran.rate_limit
         if self._scrub is not None:
             flight.details = await encode_details(details_of(ran, self._scrub), self._scrub)
@@ -82,7 +89,7 @@ class ProcessCalls:
             flight.value = pickle.loads(ran.value)
         except Exception as error:
             flight.error = error
-            text = f"its result cannot be made here: {describe_exception(error)}"
+            text = f"its result cannot be recreated here: {describe_exception(error)}"
             return Outcome(Kind.INVALID, ran.outcome.usage, message=text)
         return ran.outcome
 

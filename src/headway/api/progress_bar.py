@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headway.api.call_errors import as_exception
 from headway.api.wait_messages import WaitMessages
+from headway.core.reasons import WaitCode
 from headway.reason_text import wait_text
 from headway.runtime import loops
 
 if TYPE_CHECKING:
     from headway.core.snapshot import Snapshot
     from headway.display.bar import Bar, Frame
-    from headway.engine.calls import Calls
 
 #: A shorter run has no bar.
 PATIENCE_S: Final = 1.0
@@ -28,12 +28,23 @@ PATIENCE_S: Final = 1.0
 TICK_S: Final = 0.25
 #: The rate is that of the last so many frames: ten seconds.
 _FRAMES: Final = 40
+_BUSY: Final = frozenset({WaitCode.CONCURRENCY, WaitCode.GLOBAL_CAP})
+
+
+class HasLanes(Protocol):
+    """What has lanes."""
+
+    @property
+    def lanes(self) -> Snapshot:
+        """Their present state."""
 
 
 class Watched(Protocol):
     """What a bar needs of a run."""
 
-    calls: Calls
+    @property
+    def calls(self) -> HasLanes:
+        """What has its lanes."""
 
     @property
     def ends(self) -> int:
@@ -124,7 +135,7 @@ class ProgressWatch:
             in_flight=view.in_flight,
             rate_per_s=(ends - before) / max(now - then, 1e-9),
             elapsed_s=now - self._began_at,
-            waits=() if last else _waits(view),
+            waits=() if last else lanes_waiting(view),
             holds=lanes_held(view) if last else (),
         )
 
@@ -139,12 +150,15 @@ class ProgressWatch:
             self._bar.close()
 
 
-def _waits(view: Snapshot) -> tuple[tuple[str, str, float | None], ...]:
-    """What lanes with work left wait for: the lane, the reason, and how long if that is known."""
+def lanes_waiting(view: Snapshot) -> tuple[tuple[str, str, float | None], ...]:
+    """What lanes with work left wait for: the lane, the reason, and how long if that is known.
+
+    A lane with as many calls in flight as it may have is busy, and the bar shows how many that is.
+    """
     return tuple(
         (lane.key, wait_text(lane.wait), None if lane.wait.until is None else lane.wait.until - view.at)
         for lane in view.lanes
-        if lane.wait is not None and (lane.remaining or lane.in_flight)
+        if lane.wait is not None and lane.wait.code not in _BUSY and (lane.remaining or lane.in_flight)
     )
 
 

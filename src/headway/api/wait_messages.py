@@ -16,9 +16,9 @@ from headway.reason_text import wait_text
 from headway.safe_text import visible
 
 if TYPE_CHECKING:
+    from headway.api.progress_bar import HasLanes
     from headway.core.reasons import Wait
     from headway.core.snapshot import LaneView
-    from headway.engine.calls import Calls
 
 #: Longer waits are reported; how often lanes are checked.
 LONG_S: Final = 10.0
@@ -32,7 +32,7 @@ _NEWS: Final = frozenset(
 class WaitMessages:
     """Checks the lanes of a run until it is closed."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: HasLanes) -> None:
         self._calls = calls
         self._loop = asyncio.get_running_loop()
         #: By lane: until when the reported wait lasts.

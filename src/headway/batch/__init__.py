@@ -18,22 +18,10 @@ schema_adapter   answers that do not fit are requested once more
 result_rows      one finished unit → one line of the output
 output_file      the file of these lines
 file_types       what kind of file a name stands for
+attachments/     images and PDFs that go with a row
 tables/          .csv, .tsv and .parquet as input and output
+inputs/          several models in one job; sets of files: patterns, and their rows
+outputs/         streams, rows of texts, folders of answers; to which job an output belongs
+
+This file imports nothing: a command that only lists jobs needs the kind and nothing else.
 """
-
-from headway.batch.reader import Reader, digest_of
-from headway.batch.result_rows import ResultRow, owner_of, result_line
-from headway.batch.rows import BadRow, Row, parse, read, rows_of
-
-__all__ = [
-    "BadRow",
-    "Reader",
-    "ResultRow",
-    "Row",
-    "digest_of",
-    "owner_of",
-    "parse",
-    "read",
-    "result_line",
-    "rows_of",
-]

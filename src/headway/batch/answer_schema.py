@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.errors import ConfigError, UsageError
+from headway.install_hint import install_command
 from headway.providers.dialects.structured_output import subschemas_with_paths
 
 FLAG: Final = "--schema"
@@ -21,6 +22,9 @@ LARGEST: Final = 1_000_000
 #: Mismatches of one answer that are reported, and the longest text of each.
 MOST_REPORTED: Final = 10
 _LONGEST: Final = 200
+NOT_JSON: Final = "it is not JSON"
+#: Characters of an answer that is not JSON in its message.
+_QUOTED: Final = 60
 
 #: Every keyword of a schema in the drafts 4 to 2020-12.
 KEYWORDS: Final = frozenset(
@@ -60,8 +64,7 @@ class Validator:
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            why = "it stands in a code fence" if text.lstrip().startswith("```") else _plain(error)
-            return [Mismatch("", f"it is not JSON: {why}", "")]
+            return [not_json(text, _plain(error))]
         try:
             if self._validator.is_valid(value):
                 return []
@@ -73,6 +76,17 @@ class Validator:
             OverflowError,
         ) as error:  # A pattern that takes too long, or a number that is too large.
             return [Mismatch("", f"it cannot be checked: {_cut(str(error))}", "")]
+
+
+def not_json(text: str, why: str) -> Mismatch:
+    """The mismatch of an answer that is not JSON, with its beginning."""
+    if text.lstrip().startswith("```"):
+        why = "it is inside a code fence"
+    line = " ".join(text[: 2 * _QUOTED].split())
+    quoted = f"'{line[:_QUOTED]}{'…' if len(line) > _QUOTED else ''}'" if line else ""
+    if quoted and why.startswith("invalid character (byte 0)"):
+        why = ""  # The beginning shows it.
+    return Mismatch("", f"{NOT_JSON}: {': '.join(filter(None, (why, quoted)))}", "")
 
 
 def _mismatch(error: Any) -> Mismatch:
@@ -96,7 +110,11 @@ def _cut(text: str) -> str:
 def read_schema(path: Path) -> str:
     """The schema of a file as compact JSON. A bad schema is an error of one line."""
     name = f"{FLAG} {path}"
-    schema = _decoded(name, _bytes(name, path))
+    return checked_schema(name, _decoded(name, _bytes(name, path)))
+
+
+def checked_schema(name: str, schema: Any) -> str:
+    """A schema as compact JSON. `name` is where it comes from, for the error about a bad one."""
     if not isinstance(schema, dict):
         raise ConfigError(
             f"{name}: a schema is a JSON object", hint='for example {"type": "object", "properties": {…}}'
@@ -109,7 +127,7 @@ def read_schema(path: Path) -> str:
             f"{name}: {_what_is_wrong(error)}", hint="a schema is written in JSON Schema: json-schema.org"
         ) from None
     if not schema:
-        raise ConfigError(f"{name}: the schema is empty: anything would fit it", hint='say "type" at least')
+        raise ConfigError(f"{name}: the schema is empty: anything would fit it", hint='set "type" at least')
     return msgspec.json.encode(schema).decode()
 
 
@@ -158,7 +176,7 @@ def _compiled(schema: dict[str, Any]) -> Any:
     try:
         import jsonschema_rs
     except ImportError:
-        raise UsageError(f"{FLAG} needs jsonschema-rs: pip install 'headway[schema]'") from None
+        raise UsageError(f"{FLAG} needs jsonschema-rs", hint=install_command("schema")) from None
     return jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_refuse)
 
 
@@ -174,9 +192,9 @@ def _what_is_wrong(error: ValueError) -> str:
     message = _cut(getattr(error, "message", None) or str(error).partition("\n")[0])
     if message.startswith("Resource '"):
         where = message.split("'")[1]
-        return f"'$ref' leads out of the file, to {where}: nothing is fetched, put it into '$defs'"
+        return f"'$ref' points outside the file, to {where}: nothing is fetched; put it into '$defs'"
     if message.startswith("Pointer '"):
-        return message.replace("Pointer '", "'$ref' leads nowhere: '#")
+        return message.replace("Pointer '", "'$ref' points to nothing: '#")
     if place.rpartition(".")[2] == "type" or place == "type":
         message = message.partition(" is not valid under")[0] + " is no type"
     return f"{place}: {message}" if place else message

@@ -8,7 +8,22 @@ import msgspec
 
 from headway.providers.dialects.structured_output import TOOL
 
+
+class _AnsweredMessage(msgspec.Struct, gc=False):
+    content: str
+
+
+class _AnsweredChoice(msgspec.Struct, gc=False):
+    message: _AnsweredMessage
+
+
+class _AnsweredChat(msgspec.Struct, gc=False):
+    choices: list[_AnsweredChoice]
+
+
 _decode: Final = msgspec.json.Decoder().decode
+#: Only the text of a chat answer: a third of the time of decoding all of it.
+_decode_chat: Final = msgspec.json.Decoder(_AnsweredChat).decode
 
 
 def decoded(body: bytes) -> dict[str, Any]:
@@ -24,6 +39,23 @@ def answer_of(body: bytes) -> str:
     """The text of an answer (of the first choice); the body itself if it has no text."""
     text = text_of(decoded(body))
     return body.decode(errors="replace") if text is None else text
+
+
+def plain_text(body: bytes) -> str | None:
+    """The text of an answer, or of a function that returns a text; None if there is none."""
+    if b'"content"' not in body and b'"text"' not in body and not body.startswith(b'"'):
+        return None  # Embeddings are long: they are not decoded.
+    try:
+        return _decode_chat(body).choices[0].message.content
+    except (msgspec.DecodeError, UnicodeError, RecursionError, IndexError):
+        pass  # Not the most frequent form: all forms are tried.
+    try:
+        answer = _decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    if isinstance(answer, str):
+        return answer
+    return text_of(answer) if isinstance(answer, dict) else None
 
 
 def text_of(answer: dict[str, Any]) -> str | None:

@@ -1,4 +1,5 @@
 """The chat formats of all APIs: where a request has its turns and its system prompt, and how an earlier answer is written there.
+A function's row has a format, too: the row is the last turn, and the earlier ones are in a key of their own.
 
 Pure. To continue a conversation, the earlier turns are put in front of a row's own turns (`continued`). Within one API they are
 copied unchanged, including images and tool calls. Between two APIs they are copied as texts, so every turn must be a text.
@@ -14,6 +15,7 @@ import msgspec
 from headway.batch import input_size
 from headway.errors import UsageError
 
+_encode: Final = msgspec.json.Encoder().encode
 Body = dict[str, Any]
 #: (role, text): "user" or "assistant".
 Text = tuple[str, str]
@@ -21,6 +23,9 @@ Text = tuple[str, str]
 #: Replaces an answer without text: APIs reject empty messages.
 NO_TEXT: Final = "(no text)"
 _SYSTEM_ROLES: Final = ("system", "developer")
+#: The key under which a function gets the earlier turns, and the keys of its row that are not part of its text.
+EARLIER_TURNS: Final = "earlier_turns"
+_NOT_TEXT: Final = ("conversation", "store_as", EARLIER_TURNS, "model")
 #: The keys of texts in a turn or a system prompt.
 _TEXT_KEYS: Final = ("content", "text")
 
@@ -132,6 +137,31 @@ _FORMATS: Final = {
 }
 
 
+def _split_function_row(body: Body) -> tuple[Any, list[Any]]:
+    """The row's text is its `prompt`, or the row as JSON."""
+    earlier = list(body.get(EARLIER_TURNS, ()))
+    system = earlier.pop(0)["content"] if earlier and earlier[0]["role"] == "system" else None
+    text = body.get("prompt")
+    if not isinstance(text, str):
+        text = _encode({key: value for key, value in body.items() if key not in _NOT_TEXT}).decode()
+    return system, [*earlier, {"role": "user", "content": text}]
+
+
+def _join_function_row(body: Body, system: Any, turns: list[Any]) -> None:
+    prompt = [] if system is None else [{"role": "system", "content": system}]
+    body[EARLIER_TURNS] = prompt + turns[:-1]
+
+
+FUNCTION_ROW: Final = ChatFormat(
+    "functions",
+    _split_function_row,
+    _join_function_row,
+    _message,
+    lambda text: text,
+    lambda body: len(_encode(body)),
+)
+
+
 def chat_format(path: str) -> ChatFormat | None:
     """The format of requests to this path; None if they are not chats."""
     return next((one for end, one in _FORMATS.items() if path.endswith(end)), None)
@@ -186,7 +216,7 @@ def is_plain(own: ChatFormat, body: Body) -> bool:
 
 
 def texts_of(own: ChatFormat, turns: list[Any]) -> list[Text]:
-    """The role and text of each turn. Raises if a turn has more than texts."""
+    """The role and text of each turn. Raises if a turn has more than text."""
     texts = []
     for turn in turns:
         role = turn.get("role") if isinstance(turn, dict) else None
@@ -212,7 +242,7 @@ def _text(content: object) -> str:
     for part in content:
         is_text = isinstance(part, dict) and part.get("type", "text") in ("text", "input_text", "output_text")
         if not is_text or not isinstance(part.get("text"), str):
-            raise UsageError("a message has more than texts")
+            raise UsageError("a message has more than text")
         texts.append(part["text"])
     return "".join(texts)
 

@@ -17,21 +17,23 @@ from typing import Any, Final
 import msgspec
 
 from headway.batch.answer_text import decoded, refusal_of, text_of
+from headway.batch.attachments.row_attachments import more_chars
 from headway.batch.chat_formats import (
-    NO_TEXT,
+    EARLIER_TURNS,
+    FUNCTION_ROW,
     Body,
     ChatFormat,
     Earlier,
-    Text,
     change_texts,
     chat_format,
     continued,
     is_plain,
-    texts_of,
 )
 from headway.batch.field_checks import STORED_NAME
 from headway.batch.input_size import has_open_input
+from headway.batch.inputs.unresolved_names import UnresolvedNames
 from headway.batch.rows import Row
+from headway.config import KINDS
 from headway.core.gates import Gates
 from headway.core.lanes.estimate import FIRST_OUTPUT, FIRST_RATIO, FIRST_SHARE
 from headway.engine.run_spec import RenderedRequest
@@ -42,11 +44,6 @@ from headway.stores.store import Store
 #: The roles of edges: to the previous turn, and to the row that stores a name.
 CONVERSATION: Final = "conversation"
 REGISTER: Final = "register:"
-
-#: The key under which a function gets the earlier turns.
-EARLIER_TURNS: Final = "earlier_turns"
-#: Keys of a function's row that are not part of its text.
-_NOT_TEXT: Final = (CONVERSATION, "store_as", EARLIER_TURNS, "model")
 
 _NAME: Final = re.compile(rf"\{{\{{\s*({STORED_NAME.pattern})\s*\}}\}}")
 _decode: Final = msgspec.json.Decoder().decode
@@ -71,17 +68,20 @@ class RowDependencies:
         self._gates = Gates()
         self._turns: dict[str, _Turn] = {}
         self._stored: dict[str, int] = {}
+        self.unresolved = UnresolvedNames()
 
     def edges(self, index: int, row: Row) -> tuple[tuple[Edge, ...], int]:
         """The edges of a row, and the approximate length of its request. Raises if its conversation cannot continue with it."""
-        if not (row.conversation or row.store_as or self._stored):
+        has_names = b"{{" in row.body
+        if not (row.conversation or row.store_as or has_names):
             return (), row.chars
-        reads = self._reads(row) if self._stored and b"{{" in row.body else frozenset()
+        reads = self._reads(row) if has_names else frozenset()
         length = row.chars + sum(self._stored[name] for name in reads)
         if row.conversation:
             length += self._add_turn(row, length)
         if row.store_as:
             self._stored[row.store_as] = _expected_chars(row)
+            self.unresolved.stored(row.custom_id, row.store_as)
         waits = self._gates.waits(
             index,
             conversation=row.conversation or None,
@@ -95,6 +95,12 @@ class RowDependencies:
 
     def _reads(self, row: Row) -> frozenset[str]:
         """The names in its texts that an earlier row stores."""
+        written = {
+            name for name in _NAME.findall(row.body.decode()) if name != row.store_as or name in self._stored
+        }
+        self.unresolved.read(row.custom_id, written, self._stored)
+        if not written & self._stored.keys():
+            return frozenset()
         names: set[str] = set()
 
         def collect(text: str) -> str:
@@ -112,6 +118,8 @@ class RowDependencies:
         own, body = chat_format(row.path), _decode(row.body)
         plain = _is_object(body) if own is None else is_plain(own, body)
         before = self._turns.get(row.conversation)
+        if own is not None and not own.split(body)[1]:
+            raise UsageError("a turn of a conversation needs a message beside its system prompt")
         if own is None and not plain:
             raise UsageError('a function\'s row with a "conversation" must be an object')
         if own is None and EARLIER_TURNS in body:
@@ -123,7 +131,7 @@ class RowDependencies:
             return 0
         if before.format is not own and not before.plain:
             raise UsageError(
-                f"the conversation '{row.conversation}' continues at another API, but an earlier turn has more than texts"
+                f"the conversation '{row.conversation}' continues at another API, but an earlier turn has more than text"
             )
         self._turns[row.conversation] = _Turn(
             own, plain and before.plain, before.chars + length + _expected_chars(row)
@@ -150,7 +158,7 @@ def request_of(job: int, store: Store, index: int) -> RenderedRequest:
     body, own = _decode(own_body), chat_format(path)
     edges = {edge.role: edge.before for edge in store.edges(job, [index])}
     stored = {
-        role.removeprefix(REGISTER): _answer(store, job, before)
+        role.removeprefix(REGISTER): _answer(store, job, before, store.requests(job, [before])[0][1])
         for role, before in edges.items()
         if role.startswith(REGISTER)
     }
@@ -161,7 +169,18 @@ def request_of(job: int, store: Store, index: int) -> RenderedRequest:
     sent = _encode(body)
     if own is None:
         return RenderedRequest(path, sent, len(sent))
-    return RenderedRequest(path, sent, own.chars(body), has_open_input(body))
+    chars = own.chars(body) + more_chars(store, job, path, _model(path, body), sent)
+    return RenderedRequest(path, sent, max(0, chars), has_open_input(body))
+
+
+def _model(path: str, body: Body) -> str:
+    """The model of a request: in the body, or in the path."""
+    named = body.get("model")
+    return (
+        named
+        if isinstance(named, str)
+        else path.replace("/converse", "").rpartition("/")[2].partition(":")[0]
+    )
 
 
 def filled(text: str, stored: Mapping[str, str]) -> str:
@@ -171,40 +190,20 @@ def filled(text: str, stored: Mapping[str, str]) -> str:
 
 def _continue(own: ChatFormat | None, body: Body, store: Store, job: int, before: int) -> None:
     path, sent = store.request(job, before)
-    answer, theirs, their_body = _answer(store, job, before), chat_format(path), _decode(sent)
-    if own is not None and theirs is not None:
-        continued(own, body, Earlier(theirs, their_body, answer))
-        return
-    turns = [*_texts(theirs, their_body), ("assistant", answer or NO_TEXT)]
-    if own is None:
-        body[EARLIER_TURNS] = [{"role": role, "content": text} for role, text in turns]
-        return
-    system, own_turns = own.split(body)
-    own.join(body, system, [*map(own.turn, turns), *own_turns])
+    earlier = Earlier(chat_format(path) or FUNCTION_ROW, _decode(sent), _answer(store, job, before, path))
+    continued(own or FUNCTION_ROW, body, earlier)
 
 
-def _texts(theirs: ChatFormat | None, body: Body) -> list[Text]:
-    """The turns of an earlier request as texts, for every kind of request."""
-    if theirs is not None:
-        return texts_of(theirs, theirs.split(body)[1])
-    before = [(turn["role"], turn["content"]) for turn in body.get(EARLIER_TURNS, ())]
-    prompt = body.get("prompt")
-    if not isinstance(prompt, str):
-        prompt = _encode({key: value for key, value in body.items() if key not in _NOT_TEXT}).decode()
-    return [*before, ("user", prompt)]
-
-
-def _answer(store: Store, job: int, index: int) -> str:
-    """The text of a unit's answer: the text of a model, or the value of a function."""
+def _answer(store: Store, job: int, index: int, path: str) -> str:
+    """The text of a unit's answer: the text of a model, or the value of a function, as JSON unless it is a text."""
     body = store.answer(job, index)
     if body is None:
         raise UsageError(f"the answer of unit {index}, which this unit uses, is not recorded")
-    answer: dict[str, Any] = decoded(body)
-    text = text_of(answer) or refusal_of(answer)
-    if text is not None:
-        return text
-    if chat_format(store.request(job, index)[0]) is not None:
-        return ""
+    if path not in KINDS:
+        answer: dict[str, Any] = decoded(body)
+        text = text_of(answer) or refusal_of(answer)
+        if text is not None or chat_format(path) is not None:
+            return text or ""
     try:
         value = _decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -56,7 +56,7 @@ def conversation(value: object) -> str:
     if value is None:
         return ""
     if type(value) is not str or not value:
-        raise UsageError('"conversation" must be a text, and not empty: the name of a conversation')
+        raise UsageError('"conversation" must be a string that is not empty: the name of a conversation')
     return value
 
 
@@ -100,7 +100,7 @@ def messages(value: object, at: str) -> None:
 def texts(value: object, at: str) -> None:
     """The input of embeddings and of the Responses API: a text or a list."""
     if (type(value) is not str and type(value) is not list) or not value:
-        raise UsageError(f'"{at}input" must be a text or a list, and not empty')
+        raise UsageError(f'"{at}input" must be a string or a list, and not empty')
 
 
 def contents(value: object, at: str) -> None:

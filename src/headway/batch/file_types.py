@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from headway.errors import UsageError
+from headway.jobs.output_options import OutputOptions
 
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
 ROWS: Final = (".jsonl", ".ndjson")
@@ -31,7 +32,7 @@ def must_be_an_output(path: Path) -> None:
     """Raise unless results can be written under this name. A name without a suffix means rows."""
     if path.suffix.lower() == ".gz":
         what = "a table is" if is_table(path) else "results are"
-        raise UsageError(f"--out {path}: {what} not written compressed", hint="take .gz off its name")
+        raise UsageError(f"--out {path}: {what} not written compressed", hint="remove .gz from its name")
     if path.suffix and path.suffix.lower() not in (*ROWS, *TABLES):
         known = f"{ROWS[0]} (rows), {', '.join(TABLES)} (tables)"
         raise UsageError(
@@ -39,7 +40,26 @@ def must_be_an_output(path: Path) -> None:
         )
 
 
+def must_go_together(options: OutputOptions) -> None:
+    """Raise if a table is asked to have only texts."""
+    if options.text_only and options.form == "file" and is_table(options.path):
+        raise UsageError("--text-only does not go with a table", hint="its column 'answer' has the texts")
+
+
 def must_be_spreadsheet(path: Path | None) -> None:
     """Raise unless --safe-cells has a meaning for this file: only .csv and .tsv have cells that look like formulas."""
     if path is None or delimiter_of(path.name) is None:
         raise UsageError("--safe-cells is for spreadsheets", hint="name a .csv or .tsv file with --out")
+
+
+#: The files of a unit's folder (`outputs.unit_folders`).
+UNIT_TEXT: Final = "answer.txt"
+UNIT_JSON: Final = "answer.json"
+UNIT_TRANSCRIPT: Final = "transcript.jsonl"
+
+
+def is_unit_folder(folder: Path) -> bool:
+    """Whether Headway has written the result of an agent to this folder."""
+    return (folder / UNIT_TRANSCRIPT).is_file() and any(
+        (folder / name).is_file() for name in (UNIT_TEXT, UNIT_JSON)
+    )

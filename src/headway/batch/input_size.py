@@ -46,6 +46,8 @@ _NAMED_TEXTS: Final = frozenset(
      "cachePoint")
 )  # fmt: skip
 _OWN_TOOLS: Final = ("function", "custom")
+#: Nearly all messages have these keys and a text.
+_PLAIN_MESSAGE: Final = frozenset(("role", "content"))
 
 
 def of_chat(body: Mapping[str, Any]) -> int:
@@ -141,45 +143,39 @@ def _json(value: object) -> int:
 
 def has_open_input(body: Mapping[str, Any]) -> bool:
     """Whether the request has input whose size is not known from its body."""
-    if any(body.get(name) is not None for name in _ELSEWHERE) or isinstance(body.get("prompt"), Mapping):
+    if any(body.get(name) is not None for name in _ELSEWHERE) or type(body.get("prompt")) is dict:
         return True
-    if any(map(_open_tool, _listed(body.get("tools")))):
+    tools = body.get("tools")
+    if type(tools) is list and any(map(_open_tool, tools)):
         return True
-    return any(_open(body.get(name)) for name in ("messages", "contents", "input"))
+    return any(has_open_parts(body.get(name)) for name in ("messages", "contents", "input"))
 
 
 def _open_tool(tool: object) -> bool:
     """Whether a tool runs at the provider: its results are input, too."""
-    if not isinstance(tool, Mapping):
+    if type(tool) is not dict:
         return False
     if "type" in tool:
         return tool["type"] not in _OWN_TOOLS
     return not ({"name", "functionDeclarations", "function_declarations", "toolSpec"} & tool.keys())
 
 
-def _open(content: object) -> bool:
+def has_open_parts(content: object) -> bool:
     """Whether a content has a part that is not text, at any depth: messages, their parts, results of tools."""
-    for part in _listed(content):
-        if not isinstance(part, Mapping):
-            continue
-        kind = part.get("type")
-        is_text = (
-            kind in _TEXTS if isinstance(kind, str) else not _NAMED_TEXTS.isdisjoint(part) or "parts" in part
-        )
-        inner = (
-            part.get("content"),
-            part.get("parts"),
-            part.get("output"),
-            _tool_content(part.get("toolResult")),
-        )
-        if not is_text or any(map(_open, inner)):
-            return True
+    if type(content) is list:
+        for part in content:
+            if type(part) is dict and _open_part(part):
+                return True
     return False
 
 
-def _tool_content(value: object) -> object:
-    return value.get("content") if isinstance(value, Mapping) else None
-
-
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _open_part(part: dict[str, Any]) -> bool:
+    if part.keys() == _PLAIN_MESSAGE and type(part["content"]) is str:
+        return False
+    kind = part.get("type")
+    is_text = kind in _TEXTS if type(kind) is str else not _NAMED_TEXTS.isdisjoint(part) or "parts" in part
+    if not is_text:
+        return True
+    result = part.get("toolResult")
+    inner = result.get("content") if type(result) is dict else None
+    return any(map(has_open_parts, (part.get("content"), part.get("parts"), part.get("output"), inner)))

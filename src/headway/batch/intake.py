@@ -3,82 +3,122 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from headway.batch.attachments.file_intake import FileIntake
+from headway.batch.attachments.row_attachments import RowAttachments
 from headway.batch.conversations import RowDependencies
 from headway.batch.file_types import is_parquet
+from headway.batch.input_problems import InputProblems
 from headway.batch.prompt_families import Families
+from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row
 from headway.config import Config, identity_of
 from headway.config.routing import Router
-from headway.errors import ConfigError, DuplicateId, InputError, UsageError
+from headway.errors import ConfigError, DuplicateId, HeadwayError, UsageError
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
 from headway.stores.records import Edge, NewUnit, StoredRoute
 from headway.stores.store import chunks
-
-if TYPE_CHECKING:
-    from headway.batch.input_source import BatchSource
 
 #: Rows in one transaction: about 0.1 s, so that the commits of other jobs do not wait.
 CHUNK: Final = 10_000
 #: The end of paths whose answers have no output tokens.
 _EMBEDDED: Final = "/embeddings"
-#: Different mistakes that are shown, and that are remembered.
-MOST_SHOWN: Final = 20
-MOST_REMEMBERED: Final = 1_000
 
 #: The expected content of a file of rows, of a .csv and of a .parquet.
-_EXPECTED: Final = ("one JSON object a line", "a record a line below its header", "at least one record")
+_EXPECTED: Final = ("one JSON object per line", "one record per line below the header", "at least one record")
+
+
+class RowSource(Protocol):
+    """Where rows come from."""
+
+    @property
+    def name(self) -> str:
+        """The input in messages."""
+
+    @property
+    def path(self) -> str:
+        """Its path; its suffix says what is expected in it."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of the job."""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether its rows are records of a table."""
+
+    @property
+    def template(self) -> str:
+        """The template of the texts of all rows; "" if each has its own."""
+
+    @property
+    def request_options(self) -> RequestOptions:
+        """What is asked, besides the rows."""
+
+    @property
+    def attachments(self) -> RowAttachments:
+        """The files that its rows attach."""
+
+    def numbered(self, router: Router) -> Iterator[tuple[int, Row | BadRow]]:
+        """The rows, each with its line."""
 
 
 class RowIntake:
-    """Reads and checks all rows, and stores them until a bad row is found."""
+    """Reads, checks and stores all rows. If rows are wrong, one error names all of them."""
 
     def __init__(
         self,
         store: Sink,
         config: Config,
-        source: BatchSource,
+        source: RowSource,
         job: int,
         options: IngestOptions,
         check: RouteCheck,
     ) -> None:
-        self._store, self._config, self._source, self._job = store, config, source, job
+        self._store, self._source, self._job = store, source, job
         self._check = check
-        self._skip_bad, self._progress = options.skip_bad, options.progress
+        self._skip_bad, self._progress, self._warn = options.skip_bad, options.progress, options.warn
         self._kinds = {name: provider.kind for name, provider in config.providers.items()}
         self._identities = {name: identity_of(provider) for name, provider in config.providers.items()}
         self._routes: dict[tuple[str, str], int] = {}
         self._models: dict[str, tuple[str, str, str]] = {}
-        self._families = Families(source.request_options.template)
-        self._dependencies = RowDependencies()
+        self._families = Families(source.template)
+        #: By model, if there are several: each has its own conversations and stored answers.
+        self._dependencies = {model: RowDependencies() for model in source.request_options.models or ("",)}
+        self._files = FileIntake(store, source.attachments.files, job)
         self._count = 0
-        #: A mistake → (the first line with it, the number of lines with it).
-        self._bad: dict[str, tuple[int, int]] = {}
         self._bad_count = 0
+        self._router = Router(config)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """Store all rows; returns how many bad rows were left out. `ready` is called when all units are stored."""
         try:
             total = self._store_units()
-            if self._bad_count and not (self._skip_bad and total):
-                raise self._bad_rows()
             if not total:
-                raise self._empty()
+                raise self._problems() if self._bad_count else self._empty()
+            # The models of a job have the same rows, and the same warnings.
+            links = next(iter(self._dependencies.values()))
+            for warning in (*links.unresolved.warnings(), *self._files.warnings()):
+                self._warn(warning)
+            self._files.flush()
             ready()
             self._store.add_families(self._job, self._families.all())
             self._store.seal(self._job, total, self._models, self._source.digest)
-        except DuplicateId as error:
-            raise self._duplicate_id(error.custom_id) from None
+        except DuplicateId:
+            raise self._problems() from None
         return self._bad_count
 
     def _store_units(self) -> int:
         total = 0
-        for chunk in chunks(self._units(self._source.numbered(Router(self._config))), CHUNK):
+        for chunk in chunks(self._units(self._source.numbered(self._router)), CHUNK):
             self._store.add_units(self._job, total, chunk)
             total += len(chunk)
             self._progress(total)
         return total
+
+    def _problems(self) -> HeadwayError:
+        return InputProblems(self._source, self._router).error(skip_bad=self._skip_bad)
 
     def _empty(self) -> ConfigError:
         expected = _EXPECTED[self._source.is_table + is_parquet(self._source.path)]
@@ -90,19 +130,20 @@ class RowIntake:
                 self._note_bad(row)
                 continue
             try:
-                after, length = self._dependencies.edges(self._count, row)
+                after, length = self._dependencies[row.variant].edges(self._count, row)
             except UsageError as error:
-                self._note_bad(BadRow(line, str(error)))
+                self._note_bad(BadRow(line, str(error), row.store_as))
                 continue
             self._count += 1
-            if self._skip_bad or not self._bad_count:
-                yield self._unit(row, after, length)
+            yield self._unit(row, after, length)
 
     def _note_bad(self, row: BadRow) -> None:
+        if not self._skip_bad:
+            raise self._problems()
         self._bad_count += 1
-        first, count = self._bad.get(row.message, (row.line, 0))
-        if count or len(self._bad) < MOST_REMEMBERED:
-            self._bad[row.message] = (first, count + 1)
+        if row.store_as:
+            for dependencies in self._dependencies.values():
+                dependencies.unresolved.left_out(row.line, row.store_as)
 
     def _unit(self, row: Row, after: tuple[Edge, ...], length: int) -> NewUnit:
         route = self._routes.get((row.provider, row.model))
@@ -112,36 +153,13 @@ class RowIntake:
             route = self._store.add_route(self._job, StoredRoute(row.provider, kind, row.model))
             self._routes[row.provider, row.model] = route
         if row.raw_model not in self._models:
+            if warning := self._router.suspected_mistake(row.raw_model):
+                self._warn(f"warning: {warning}")
             self._models[row.raw_model] = (row.provider, self._identities[row.provider], row.model)
+        if row.files:
+            self._files.add(row.files)
         most = -1 if row.path.endswith(_EMBEDDED) else int(row.max_tokens)
         return NewUnit(
             row.custom_id, route, row.path, row.body, length, most, row.priority, row.serial, row.metadata,
             self._families.number(route, row.traits), after,
         )  # fmt: skip
-
-    def _bad_rows(self) -> InputError:
-        n = self._bad_count
-        what = "1 bad row" if n == 1 else f"{n:,} bad rows"
-        shown = list(self._bad.items())[:MOST_SHOWN]
-        lines = [
-            BadRow(line, message).at(self._source.name)
-            + (f" (and {count - 1:,} more rows)" if count > 1 else "")
-            for message, (line, count) in shown
-        ]
-        counted = sum(count for _, (_, count) in shown)
-        more = [f"… and {n - counted:,} more"] if n > counted else []
-        return InputError(
-            f"{self._source.name} has {what}; nothing was sent",
-            (*lines, *more),
-            hint="fix them" if self._skip_bad else "fix them, or leave them out with --skip-bad-rows",
-        )
-
-    def _duplicate_id(self, custom_id: str) -> UsageError:
-        """The error of an id that occurs twice. The input is read again to find the lines."""
-        numbered = self._source.numbered(Router(self._config))
-        lines = [str(n) for n, row in numbered if isinstance(row, Row) and row.custom_id == custom_id]
-        where = " and ".join(lines[:2])
-        return UsageError(
-            f"{self._source.name}: the id '{custom_id}' occurs twice (lines {where}); nothing was sent",
-            hint="give each row an id of its own",
-        )

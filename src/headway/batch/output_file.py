@@ -7,44 +7,42 @@ results are written.
 
 from __future__ import annotations
 
-import errno
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
-from math import inf
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
 
-from headway.batch.file_types import is_parquet, is_table
 from headway.batch.result_rows import ResultRow, owner_of, result_line
 from headway.core.model import Usage
 from headway.core.unit_states import GOOD, Status
-from headway.errors import HeadwayError, UsageError
+from headway.errors import HeadwayError
 from headway.jobs.base import Order
 from headway.reason_text import unit_error
 from headway.stores import records
 from headway.stores.files import Replacement
-from headway.stores.output_lock import real_path
-from headway.stores.records import LIVE, Job, JobEvent
+from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.stores.write_batch import WriteBatch
 
 PAGE: Final = 1_000
 _OPEN: Final = frozenset({"pending", "assigned", "running"})
-_BLOCK: Final = 1 << 20
-_NOT_RUN: Final = ("interrupted", "it has not been run yet")
-
-#: The event of a job that writes a table; its text is the path.
-WROTE: Final = "wrote"
+_NOT_RUN: Final = ("pending", "not run yet")
 
 
 class OutputFile:
     """The output file of one job. `advance` and `finish` may run in another thread, one call at a time."""
 
-    def __init__(self, open_store: Callable[[], Store], job: Job, path: Path, order: Order = "input") -> None:
+    def __init__(
+        self,
+        open_store: Callable[[], Store],
+        job: Job,
+        path: Path,
+        order: Order = "input",
+        line_of: Callable[[ResultRow], bytes] = result_line,
+    ) -> None:
         self._open_store, self._job, self.path, self._order = open_store, job, path, order
+        self._line_of = line_of
         self._next = 0
         self._keep = 0
         self._file: BinaryIO | None = None
@@ -68,22 +66,29 @@ class OutputFile:
             else:
                 self._open_by_completion()
         except OSError as error:
-            raise unwritable(self.path, error) from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> HeadwayError:
+        return unwritable(self.path, error)
 
     def _open_in_order(self) -> None:
         file = self.path.open("r+b" if self.path.exists() else "w+b")
-        self._next, end = _prefix(file, self._keep, self._job.name)
+        self._next, end = self._valid_part(file)
         file.truncate(end)
         file.seek(end)
         self._file = file
+
+    def _valid_part(self, file: BinaryIO) -> tuple[int, int]:
+        """How many rows at the beginning of the file stay, and where the last of them ends."""
+        return _prefix(file, self._keep, self._job.name)
 
     def _open_by_completion(self) -> None:
         """Copy the rows that stay valid, without the rows of units that run again."""
         assert self._store is not None
         self._written = bytearray(self._job.total)
-        answered = _AnsweredUnits(self._store, self._job)
+        answered = AnsweredUnits(self._store, self._job)
         with Replacement(self.path) as fresh:
-            for index, line in _owned_lines(self.path, self._job.name):
+            for index, line in self._earlier_lines():
                 if answered.has(index) and not self._written[index] and _is_answer(line):
                     fresh.file.write(line)
                     self._written[index] = 1
@@ -91,6 +96,9 @@ class OutputFile:
         self._file = self.path.open("ab")
         # Units that an earlier run committed but did not write before it died.
         self._ended.extend(index for index in answered.all() if not self._written[index])
+
+    def _earlier_lines(self) -> Iterator[tuple[int, bytes]]:
+        return _owned_lines(self.path, self._job.name)
 
     def ended(self, indexes: Iterable[int]) -> None:
         """Units have ended, and their ends are committed."""
@@ -105,7 +113,7 @@ class OutputFile:
             else:
                 self._write_prefix()
         except OSError as error:
-            raise unwritable(self.path, error) from error
+            raise self._unwritable(error) from error
 
     def _write_prefix(self) -> None:
         assert self._store is not None
@@ -124,17 +132,26 @@ class OutputFile:
         assert self._store is not None
         ended, self._ended = self._ended, []
         for index in ended:
+            if index >= len(self._written):  # The job has grown.
+                self._written.extend(bytes(index + 1 - len(self._written)))
             if not self._written[index]:
                 self._written[index] = 1
                 rows = self._store.results(self._job.id, index - 1, 1)
                 self._write(_result(self._job.name, row) for row in rows)
 
     def _write(self, results: Iterable[ResultRow]) -> None:
-        data = b"".join(result_line(result) for result in results)
+        data = self._data(results)
         if data:
             assert self._file is not None
             self._file.write(data)
             self._file.flush()
+
+    def _data(self, results: Iterable[ResultRow]) -> bytes:
+        return b"".join(map(self._line_of, results))
+
+    def _sync(self) -> None:
+        assert self._file is not None
+        os.fsync(self._file.fileno())
 
     def finish(self) -> None:
         """Complete the file: a row for every unit, including those that could not finish."""
@@ -144,17 +161,17 @@ class OutputFile:
         why = reasons(self._store, self._job)
         try:
             if self._order == "completion":
-                for index in range(self._job.total):
-                    if not self._written[index]:
+                for index in range(max(self._job.total, self._store.last_index(self._job.id) + 1)):
+                    if index >= len(self._written) or not self._written[index]:
                         rows = self._store.results(self._job.id, index - 1, 1)
                         self._write(_result(self._job.name, row, why) for row in rows)
             else:
                 while rows := self._store.results(self._job.id, self._next - 1, PAGE):
                     self._write(_result(self._job.name, row, why) for row in rows)
                     self._next += len(rows)
-            os.fsync(self._file.fileno())
+            self._sync()
         except OSError as error:
-            raise unwritable(self.path, error) from error
+            raise self._unwritable(error) from error
 
     def close(self) -> None:
         """Close the file and the store."""
@@ -164,87 +181,7 @@ class OutputFile:
             self._store.close()
 
 
-def claim(
-    path: Path, job: str, *, force: bool = False, store: Store | None = None, make: bool = True
-) -> None:
-    """Raise unless this job may write the file. Nothing is changed before that.
-
-    A table does not name its job, so the `store` is searched for its writer. `make`: make the folder of the file.
-    """
-    table = is_table(path)
-    if table:
-        must_be_writable_table(path)
-    try:
-        if path.is_dir():
-            raise UsageError(f"--out {path} is a directory", hint="name a file")
-        if path.exists() and not path.is_file():
-            raise UsageError(
-                f"--out {path} is not a regular file",
-                hint="name a file; 'headway export' writes to standard output",
-            )
-        if not path.exists():
-            above = next(folder for folder in path.absolute().parents if folder.exists())
-            if not above.is_dir():
-                raise NotADirectoryError(errno.ENOTDIR, f"{above.name} is not a directory")
-            if make:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            _must_be_writable(above)
-            return
-        _must_be_writable(path)
-        with path.open("rb") as file:
-            first = file.readline(_BLOCK)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise UsageError(f"--out {path} cannot be written: {why}", hint="name another file") from error
-    owner = _writer_of(path, store) if table else owner_of(first)
-    if force or not first or owner == job:
-        return
-    what = (
-        f"has the results of another job, '{owner}'"
-        if owner
-        else f"exists and is not the output of job '{job}'"
-    )
-    raise UsageError(
-        f"{path} {what}",
-        hint="name another file with --out, or replace it with --force",
-    )
-
-
-def must_be_writable_table(path: Path) -> None:
-    """Raise if a table of this name cannot be written on this machine."""
-    if is_parquet(path):
-        from headway.batch.tables.arrow_types import pyarrow
-
-        pyarrow(path.name)
-
-
-def note_written(store: Store, job: Job, path: Path) -> None:
-    """Record that the job writes this table. Recorded before the writing, so that no crash leaves a table without an owner."""
-    batch = WriteBatch(job.id)
-    batch.events.append(JobEvent(time.time(), None, WROTE, str(path)))
-    store.commit(batch)
-
-
-def _writer_of(path: Path, store: Store | None) -> str | None:
-    """The job that wrote a file last, according to the store. A job may have written several files."""
-    if store is None:
-        return None
-    writes: list[tuple[float, int, str]] = []
-    for job in store.jobs():
-        if job.out and job.state != "ingesting" and real_path(Path(job.out)) == path:
-            at_utc = inf if job.state in LIVE else job.finished_utc or job.created_utc
-            writes.append((at_utc, job.id, job.name))
-        written = (event for event in store.events(job.id) if (event.what, event.text) == (WROTE, str(path)))
-        writes += ((event.at_utc, job.id, job.name) for event in written)
-    return max(writes, default=(0.0, 0, None))[2]
-
-
-def _must_be_writable(path: Path) -> None:
-    if not os.access(path, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-class _AnsweredUnits:
+class AnsweredUnits:
     """The units that have an answer, read from the store once."""
 
     def __init__(self, store: Store, job: Job) -> None:
@@ -347,9 +284,9 @@ def _is_answer(line: bytes) -> bool:
     return bytes(_outcome(line).error) == b"null"
 
 
-def unwritable(path: Path, error: OSError) -> HeadwayError:
+def unwritable(path: Path, error: OSError, flag: str = "--out") -> HeadwayError:
     """The error of a file that cannot be written."""
     return HeadwayError(
         f"{path} cannot be written: {(error.strerror or str(error)).lower()}",
-        hint="name another file with --out; the results themselves are safe in the store",
+        hint=f"name another {'file' if flag == '--out' else 'directory'} with {flag}; the results themselves are safe in the store",
     )

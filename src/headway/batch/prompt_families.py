@@ -27,7 +27,7 @@ from zlib import crc32
 
 import msgspec
 
-from headway.batch.input_size import has_open_input
+from headway.batch.input_size import has_open_input, has_open_parts
 from headway.stores.records import Family
 
 #: Texts of a family that are analysed, and the most characters of each: its beginning and its end.
@@ -56,6 +56,8 @@ _LABELS: Final = frozenset(
     ("model", "user", "metadata", "seed", "stream", "stream_options", "store", "service_tier", "safety_identifier",
      "prompt_cache_key")
 )  # fmt: skip
+#: Where the contents of a request are.
+_CONTENTS: Final = ("messages", "contents", "input")
 _SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
 _SYSTEM_ROLES: Final = frozenset(("system", "developer"))
 #: Keywords of a schema that say nothing about the answer.
@@ -79,7 +81,19 @@ class FamilyTraits(msgspec.Struct, frozen=True, gc=False):
 
 #: For the payload of a function, which is not a request to a model.
 NO_TRAITS: Final = FamilyTraits()
-_shapes: dict[bytes, int] = {}
+
+
+class _SettingsTraits(msgspec.Struct, frozen=True, gc=False):
+    """What the settings of a request determine. The contents may add to it that the input is open."""
+
+    shape: int
+    open_shape: int
+    firm: bool
+    open_input: bool
+    system: str
+
+
+_known_settings: dict[bytes, _SettingsTraits] = {}
 
 
 def traits_of(
@@ -89,24 +103,44 @@ def traits_of(
 
     `templated`: its texts were made from a known template, so they do not count.
     """
-    settings = {name: _without(value, limits) for name, value in body.items() if name not in _LABELS}
-    for name in limits:
-        settings.pop(name, None)
-    contents = next(
-        (settings.pop(name) for name in ("messages", "contents", "input") if name in settings), None
-    )
+    settings = {
+        name: _without(value, limits) if type(value) is dict else value
+        for name, value in body.items()
+        if name not in _LABELS and name not in limits
+    }
+    contents = None
+    for name in _CONTENTS:
+        if name in settings:
+            contents = settings.pop(name)
+            break
     roles, instructions, text = _parts(contents)
     if templated:
         settings = {name: value for name, value in settings.items() if name not in _SYSTEM}
         instructions = text = ""
-    identity = [path, settings, roles, instructions, int(most).bit_length()]
-    open_input = has_open_input(body)
-    shape = _shape(_encode([*identity, "open input"] if open_input else identity))
+    encoded = _encode([path, settings, roles, instructions, int(most).bit_length()])
+    known = _known_settings.get(encoded) or _learn_settings(encoded, settings, instructions)
+    open_input = known.open_input or has_open_parts(contents)
+    if known.system:
+        text = f"{known.system}\n{text}"
+    return FamilyTraits(
+        known.open_shape if open_input else known.shape, templated or known.firm, text, open_input
+    )
+
+
+def _learn_settings(encoded: bytes, settings: Mapping[str, Any], instructions: str) -> _SettingsTraits:
+    """The traits of settings that were not met before. A file has few different ones, so that is rare."""
     system = instructions or next((_text(settings[name]) for name in _SYSTEM if name in settings), "")
-    if len(system) >= LONG_PROMPT:
-        text = f"{system}\n{text}"
-    firm = templated or _has_schema(settings) or _forces_tool(settings)
-    return FamilyTraits(shape, firm, text, open_input)
+    traits = _SettingsTraits(
+        shape=_shape(encoded),
+        open_shape=_shape(encoded[:-1] + b',"open input"]'),
+        firm=_has_schema(settings) or _forces_tool(settings),
+        open_input=has_open_input(settings),
+        system=system if len(system) >= LONG_PROMPT else "",
+    )
+    if len(_known_settings) >= _MOST_SHAPES:
+        _known_settings.clear()
+    _known_settings[encoded] = traits
+    return traits
 
 
 def _has_schema(settings: Mapping[str, Any]) -> bool:
@@ -142,22 +176,17 @@ def _forces_tool(settings: Mapping[str, Any]) -> bool:
 def _inner(value: Any, *names: str) -> Mapping[str, Any]:
     """The object at this path; an empty one if there is none."""
     for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
+        value = value.get(name) if type(value) is dict else None
+    return value if type(value) is dict else {}
 
 
 def _shape(encoded: bytes) -> int:
-    shape = _shapes.get(encoded)
-    if shape is None:
-        if len(_shapes) >= _MOST_SHAPES:
-            _shapes.clear()
-        shape = _shapes[encoded] = int.from_bytes(blake2b(encoded, digest_size=7).digest(), "big")
-    return shape
+    return int.from_bytes(blake2b(encoded, digest_size=7).digest(), "big")
 
 
-def _without(value: Any, limits: Sequence[str]) -> Any:
+def _without(value: dict[str, Any], limits: Sequence[str]) -> dict[str, Any]:
     """Nested settings without the output limit."""
-    if limits and type(value) is dict and any(name in value for name in limits):
+    if any(name in value for name in limits):
         return {name: one for name, one in value.items() if name not in limits}
     return value
 

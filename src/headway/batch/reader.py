@@ -127,18 +127,26 @@ def _split(chunk: bytes) -> list[bytes]:
 
 def digest_of(path: str | Path) -> str:
     """The digest of a file, the same as that of a `Reader`, without splitting lines."""
+    return digest_and_search(path, b"\n")[0]
+
+
+def digest_and_search(path: str | Path, text: bytes) -> tuple[str, bool]:
+    """The digest of a file, and whether a text occurs in it."""
     if str(path) == STDIN:
         raise UsageError("standard input can be read only once", hint="write it to a file first")
     digest = blake2b(digest_size=DIGEST_BYTES)
+    found, tail = False, b""
     with _opened(str(path), None) as file:
         try:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
+                found = found or text in chunk or text in tail + chunk[: len(text)]
+                tail = chunk[-len(text) :]
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise _damaged(str(path), error, "") from None
         except OSError as error:
             raise _unreadable(str(path), error) from None
-    return digest.hexdigest()
+    return digest.hexdigest(), found
 
 
 def must_exist(path: str) -> None:
@@ -187,14 +195,14 @@ def _unpacked(path: str, raw: io.BufferedReader) -> Iterator[BinaryIO]:
         with gzip.GzipFile(fileobj=raw) as file:
             yield file  # type: ignore[misc]
     elif start and os.path.splitext(path)[1] == ".gz":
-        raise ConfigError(f"{path}: not compressed by gzip", hint="take .gz off its name, or compress it")
+        raise ConfigError(f"{path}: not compressed by gzip", hint="remove .gz from its name, or compress it")
     else:
         yield raw
 
 
 def _damaged(name: str, error: Exception, where: str) -> ConfigError:
     what = "ends too early" if isinstance(error, EOFError) else "is damaged"
-    return ConfigError(f"{name}: the compressed data {what}{where}", hint="make or copy the file again")
+    return ConfigError(f"{name}: the compressed data {what}{where}", hint="create or copy the file again")
 
 
 def _unreadable(name: str, error: OSError) -> HeadwayError:

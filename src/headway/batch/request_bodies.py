@@ -72,7 +72,7 @@ def _split_messages(
     """The parts of the system prompt, and every turn with its role and parts."""
     system = row.pop("system", None)
     if system is not None and type(system) is not str:
-        raise UsageError('"system" must be a text')
+        raise UsageError('"system" must be a string')
     instruction: list[Part] = [{"text": system}] if system else []
     turns = []
     for place, message in enumerate(messages):
@@ -97,7 +97,7 @@ def _content(content: object, at: str) -> list[Any]:
         return [{"type": "text", "text": content}]
     if type(content) is list and content:
         return content
-    raise UsageError(f'"{at}.content" must be a text, or a list of parts')
+    raise UsageError(f'"{at}.content" must be a string or a list of parts')
 
 
 def _gemini_part(part: object, at: str) -> Part:
@@ -121,7 +121,7 @@ def _converse_part(part: object, at: str) -> Part:
     raise UsageError(_UNKNOWN_PART.format(at=at))
 
 
-_UNKNOWN_PART: Final = '"{at}" may have texts and images with a data: address; for anything else write a Batch row with its own body'
+_UNKNOWN_PART: Final = '"{at}" may have text and images with a data: address; for anything else write a Batch row with its own body'
 
 
 def _image(part: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""The flags of `headway run` that say what to ask: --prompt, --system, --max-tokens, --model, --limit, --schema.
+"""The flags of `headway run` that say what to ask: --prompt, --system, --max-tokens, --model, --limit, --schema, --attach.
 
 They are part of a job's identity. A table needs them, since its rows have only cells. A row of a .jsonl file overrides them.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
+from headway.batch.attachments.references import add_templates
 from headway.batch.file_types import delimiter_of, is_parquet, is_table
+from headway.batch.prompt_template import Template
 from headway.errors import UsageError
 from headway.providers.dialects.structured_output import SchemaRequests
 
@@ -31,14 +33,26 @@ class RequestOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: int | None = None
     #: The JSON Schema of the answers, as compact JSON.
     schema: str | None = None
+    #: Templates of paths and addresses that go with each request.
+    attach: tuple[str, ...] = ()
+    #: Several models, each of which gets every row. Then `model` is None.
+    models: tuple[str, ...] = ()
+
+    def for_each_model(self) -> list[Self]:
+        """The options of each model; these options if there is one model or none."""
+        if not self.models:
+            return [self]
+        return [msgspec.structs.replace(self, model=model, models=()) for model in self.models]
 
     def check(self, path: str) -> None:
         """Raise if these options do not fit a file of this name."""
         if is_parquet(path) and path.endswith(".gz"):
-            raise UsageError(f"{path}: Parquet is not compressed once more", hint="unpack it with gunzip")
+            raise UsageError(
+                f"{path}: a Parquet file cannot be compressed again", hint="unpack it with gunzip"
+            )
         if not is_table(path) and self.prompt is not None:
             raise UsageError(
-                f"--prompt is for tables (.csv, .tsv, .parquet), and {path} is none",
+                f"--prompt is for tables (.csv, .tsv, .parquet), and {path} is not a table",
                 hint="every row of a .jsonl file has a prompt of its own",
             )
         if is_table(path) and self.prompt is None:
@@ -66,7 +80,19 @@ class RequestOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def fills(self) -> bool:
         """Whether there is anything to add to a short row."""
-        return any(value is not None for value in (self.system, self.max_tokens, self.model, self.schema))
+        values = (self.system, self.max_tokens, self.model, self.schema)
+        return bool(self.attach) or any(value is not None for value in values)
+
+    @property
+    def asks_all_rows_alike(self) -> bool:
+        """Whether no text of the request names a column."""
+        texts = [text for text in (self.prompt, self.system) if text is not None]
+        return not any(Template(text, "").names for text in (*texts, *self.attach))
+
+    def add_attachments(self, row: dict[str, Any]) -> None:
+        """Add what `--attach` names to a row of any form."""
+        if self.attach:
+            add_templates(self.attach, row)
 
     def fill(self, row: dict[str, Any]) -> None:
         """Add to a short row what it does not have itself. Rows to embed stay as they are."""
@@ -95,18 +121,28 @@ def _has_system_prompt(messages: object) -> bool:
 
 
 def request_options_of(flags: Mapping[str, Any]) -> RequestOptions:
-    """The options from the flags. A value `@FILE` is read from the file."""
+    """The options from the flags. A value `@FILE` is read from the file. A model that is named twice counts once."""
+    models = tuple(dict.fromkeys(_valid_text("--model", name) or "" for name in flags["model"]))
     return RequestOptions(
-        prompt=_text("--prompt", flags["prompt"]),
-        system=_text("--system", flags["system"]),
+        prompt=text_or_file("--prompt", flags["prompt"]),
+        system=text_or_file("--system", flags["system"]),
         max_tokens=flags["max_tokens"],
-        model=_valid_text("--model", flags["model"]),
+        model=models[0] if len(models) == 1 else None,
+        models=models if len(models) > 1 else (),
         limit=flags["limit"],
-        schema=_schema(flags["schema"]),
+        schema=schema_of(flags["schema"]),
+        attach=tuple(_attach_text(text) for text in flags["attach"]),
     )
 
 
-def _schema(path: Path | None) -> str | None:
+def _attach_text(text: str) -> str:
+    if not text.strip():
+        raise UsageError("--attach is empty", hint="name a file or a column: --attach '{{photo}}'")
+    Template(text, "--attach")  # Raises for braces that are not closed.
+    return _valid_text("--attach", text) or ""
+
+
+def schema_of(path: Path | None) -> str | None:
     """The schema of a file, checked."""
     if path is None:
         return None
@@ -115,7 +151,7 @@ def _schema(path: Path | None) -> str | None:
     return read_schema(path)
 
 
-def _text(flag: str, value: str | None) -> str | None:
+def text_or_file(flag: str, value: str | None) -> str | None:
     """A text, or the content of `@FILE`. `@@` at the beginning is a literal @."""
     if value is None or not value.startswith("@"):
         text = value

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from headway.batch.answer_text import answer_of, plain_text
 from headway.core.model import Usage
 
 #: Costs are sums of floats: digits below a millionth of a cent are noise.
@@ -69,6 +70,7 @@ class _Headway(msgspec.Struct, frozen=True, gc=False):
     cost_usd: float | None
     started_utc: str | None
     finished_utc: str | None
+    text: str | None
     metadata: Raw | UnsetType = UNSET
 
 
@@ -78,6 +80,12 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     response: _Response | None
     error: _Error | None
     headway: _Headway
+
+
+class _TextLine(msgspec.Struct, frozen=True, gc=False):
+    id: str
+    text: str | None
+    error: _Error | UnsetType = UNSET
 
 
 class _Place(msgspec.Struct, frozen=True, gc=False):
@@ -122,10 +130,22 @@ def result_line(result: ResultRow) -> bytes:
             round(cost, COST_DIGITS) if cost is not None else None,
             instant(result.started_utc),
             instant(result.finished_utc),
+            None if response is None else plain_text(result.body),
             Raw(metadata) if metadata is not None else UNSET,
         ),
     )
     return _encode(line) + b"\n"
+
+
+def text_line(result: ResultRow) -> bytes:
+    """The line of one unit with `--text-only`: its id and the text of its answer, or its error. Without a text, the answer's body."""
+    if result.error_code is not None:
+        return (
+            _encode(_TextLine(result.custom_id, None, _Error(result.error_code, result.error_message)))
+            + b"\n"
+        )
+    text = plain_text(result.body)
+    return _encode(_TextLine(result.custom_id, answer_of(result.body) if text is None else text)) + b"\n"
 
 
 def owner_of(first_line: bytes) -> str | None:

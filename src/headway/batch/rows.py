@@ -16,12 +16,15 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from headway.batch import field_checks, input_size
+from headway.batch.attachments.attached_file import AttachedFile
+from headway.batch.attachments.references import Reference, references_of
 from headway.batch.prompt_families import NO_TRAITS, FamilyTraits, traits_of
 from headway.batch.reader import LONGEST_LINE, Reader
 from headway.batch.request_options import RequestOptions
 from headway.config import KINDS, Config
+from headway.config.near_names import near_name
 from headway.config.routing import Router, Target
-from headway.errors import UsageError
+from headway.errors import MissingModel, UsageError
 from headway.providers.dialects.structured_output import SchemaRequests, schema_dialect
 
 #: Anthropic requires a limit; all its models allow this one.
@@ -37,9 +40,14 @@ CONVERSE: Final = "/model/{model}/converse"
 INVOKE: Final = "/model/{model}/invoke"
 _MODEL_IN_URL: Final = re.compile(r"(?:/v1beta|/v1)?/models?/([^/]+?)(:generateContent|/converse|/invoke)")
 
+#: Nearly all rows of OpenAI's Batch API have only these keys.
+_USUAL_KEYS: Final = frozenset(("custom_id", "method", "url", "body"))
 _BATCH_KEYS: Final = frozenset(
-    ("custom_id", "id", "method", "url", "body", "metadata", "priority", "serial", "conversation", "store_as")
-)
+    (
+        "custom_id", "id", "method", "url", "body", "metadata", "priority", "serial", "conversation", "store_as",
+        "attachments",
+    )
+)  # fmt: skip
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -63,6 +71,11 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     #: Its conversation, and the name under which its answer is stored; "": none.
     conversation: str = ""
     store_as: str = ""
+    #: The model that it is for, in a job with several (`--model a --model b`).
+    variant: str = ""
+    #: What it attaches as the row names it, and the files that are in its request (`attachments.row_attachments`).
+    references: tuple[Reference, ...] = ()
+    files: tuple[AttachedFile, ...] = ()
 
 
 class BadRow(msgspec.Struct, frozen=True, gc=False):
@@ -70,10 +83,16 @@ class BadRow(msgspec.Struct, frozen=True, gc=False):
 
     line: int
     message: str
+    #: The name under which its answer would have been stored.
+    store_as: str = ""
+    #: The file that is this row, if the input is a set of files.
+    path: str = ""
+    #: If it only lacks a model, which a setting could name: the error if no row of the file names one.
+    no_model: UsageError | None = None
 
     def at(self, name: str) -> str:
         """The message with its place: `requests.jsonl:17: "max_tokens" must be a whole number above 0`."""
-        return f"{name}:{self.line}: {self.message}"
+        return f"{self.path or f'{name}:{self.line}'}: {self.message}"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -191,30 +210,40 @@ def _worker(
 
 
 def _work_row(
-    number: int, row: dict[str, Any], target: Target, schema_requests: SchemaRequests | None
+    number: int,
+    row: dict[str, Any],
+    target: Target,
+    router: Router,
+    schema_requests: SchemaRequests | None,
+    *,
+    templated: bool = False,
 ) -> Row:
     """`{"id", "payload"}`, or any keys. The function gets the payload, or all keys that are not for Headway."""
     if schema_requests is not None:
         raise UsageError("--schema is for a model's answers; a function checks what it returns itself")
     raw_model = row.pop("model", None)
-    name = row.get("conversation")
-    # Its keys may have any JSON value: only a text can be the name of a conversation.
-    conversation = name if type(name) is str else ""
-    store_as = field_checks.store_as(row.get("store_as"))
     own = _own(number, row, raw_model)
     if "payload" in row:
-        row.pop("conversation", None)
-        row.pop("store_as", None)
+        _with_links(own, row)
         if len(row) > 1:
             stray = next(key for key in row if key != "payload")
             raise UsageError(f'"{_cut(stray)}" does not belong beside "payload": put it inside')
         payload = row["payload"]
     else:
+        # The function gets all keys, with any JSON value. Only a text names a conversation, and only a name stores an answer.
+        conversation = row.get("conversation")
+        own.conversation = conversation if type(conversation) is str else ""
+        own.store_as = _stored_name(row.get("store_as"))
         payload = row if raw_model is None else {**row, "model": target.model}
+        if (
+            templated and KINDS[target.kind].builder == "command"
+        ):  # Options that were not given are not part of it.
+            payload = {key: value for key, value in payload.items() if value is not None}
+    router.check_row(target, payload)
     body = _encode(payload)
     return Row(
         own.custom_id, target.provider, target.model, target.kind, body, len(body), 0.0, own.priority, own.serial,
-        own.metadata, raw_model or "", conversation=conversation, store_as=store_as,
+        own.metadata, raw_model or "", conversation=own.conversation, store_as=own.store_as,
     )  # fmt: skip
 
 
@@ -224,10 +253,10 @@ def from_fields(
     """A short row that is not from a line of JSON: its texts were made from a template."""
     try:
         if router.takes_any_row and (target := _worker(row, router)) is not None:
-            return _work_row(number, row, target, schema_requests)
+            return _work_row(number, row, target, router, schema_requests, templated=True)
         return _short_row(number, row, router, schema_requests, templated=True)
     except UsageError as error:
-        return BadRow(number, str(error))
+        return BadRow(number, str(error), no_model=_no_model(error))
 
 
 def parse(
@@ -240,28 +269,41 @@ def parse(
     """One line."""
     try:
         row = _decode(line)
+        if request_options is not None:
+            request_options.add_attachments(row)
         if router.takes_any_row and (target := _worker(row, router, request_options)) is not None:
-            return _work_row(number, row, target, schema_requests)
+            return _work_row(number, row, target, router, schema_requests)
         if "body" in row or "url" in row:
             return _batch_row(number, row, router, schema_requests)
         if request_options is not None:
             request_options.fill(row)
         return _short_row(number, row, router, schema_requests)
     except UsageError as error:
-        return BadRow(number, str(error))
+        return BadRow(
+            number, str(error), _stored_name(_decode(line).get("store_as")), no_model=_no_model(error)
+        )
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return BadRow(number, _not_json(error, line))
 
 
+def _no_model(error: UsageError) -> UsageError | None:
+    return error.of_file if isinstance(error, MissingModel) else None
+
+
+def _stored_name(value: object) -> str:
+    """The name, if it is a valid one; otherwise ""."""
+    return value if type(value) is str and field_checks.STORED_NAME.fullmatch(value) else ""
+
+
 def _not_json(error: Exception, line: bytes) -> str:
     if isinstance(error, UnicodeError):
-        return "not valid UTF-8"
+        return "not valid UTF-8: save the file as UTF-8"
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, msgspec.ValidationError):
         what = str(error).partition(" - at ")[0]
         return (
-            "must be a JSON object, one a line (of an array: jq -c '.[]')"
+            "must be a JSON object, one per line (for an array: jq -c '.[]')"
             if what.startswith("Expected `object`")
             else f"not JSON: {what.lower()}"
         )
@@ -284,6 +326,7 @@ class _Own(msgspec.Struct, gc=False):
     templated: bool = False
     conversation: str = ""
     store_as: str = ""
+    references: tuple[Reference, ...] = ()
 
 
 def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
@@ -309,6 +352,13 @@ def _with_links(own: _Own, row: dict[str, Any]) -> _Own:
     return own
 
 
+def _with_files(own: _Own, row: dict[str, Any]) -> _Own:
+    """Add what links a request to other rows and to files."""
+    if "attachments" in row:
+        own.references = references_of(row.pop("attachments"))
+    return _with_links(own, row)
+
+
 def _batch_row(
     number: int, row: dict[str, Any], router: Router, schema_requests: SchemaRequests | None
 ) -> Row:
@@ -329,7 +379,7 @@ def _batch_row(
     endpoint = _endpoint(url, target)
     endpoint.check(body.get(endpoint.key), "body.")
     if endpoint.url == MESSAGES and body.get("max_tokens") is None:
-        raise UsageError(f'"body.max_tokens" is missing: {MESSAGES} demands it')
+        raise UsageError(f'"body.max_tokens" is missing: {MESSAGES} requires it')
     if endpoint.model_in_path:
         body.pop("model", None)
     elif raw_model is None:
@@ -337,9 +387,13 @@ def _batch_row(
         body = {"model": target.model, **body}
     else:
         body["model"] = target.model
-    return _row(
-        _with_links(_own(number, row, raw_model), row), target, endpoint, body, "body.", schema_requests
-    )
+    if row.keys() <= _USUAL_KEYS:
+        own = _Own(
+            field_checks.custom_id(row.get("custom_id"), number, "custom_id"), 0, False, None, raw_model
+        )
+    else:
+        own = _with_files(_own(number, row, raw_model), row)
+    return _row(own, target, endpoint, body, "body.", schema_requests)
 
 
 def _without_model(url: object) -> tuple[object, str | None]:
@@ -377,16 +431,16 @@ def _short_row(
     prompt, messages, texts = row.pop("prompt", None), row.pop("messages", None), row.pop("input", None)
     if (prompt is not None) + (messages is not None) + (texts is not None) != 1:
         raise UsageError(
-            'expected one of "prompt", "messages" and "input"' + _several(prompt, messages, texts)
+            'expected one of "prompt", "messages" and "input"' + _several(row, prompt, messages, texts)
         )
-    own = _with_links(_own(number, row, field_checks.model(row.pop("model", None), "")), row)
+    own = _with_files(_own(number, row, field_checks.model(row.pop("model", None), "")), row)
     own.templated = templated
     target = router.route(own.raw_model)
     if texts is not None:
         return _embedding_row(own, target, texts, row, schema_requests)
     if prompt is not None:
         if type(prompt) is not str or not prompt:
-            raise UsageError('"prompt" must be a text, and not empty')
+            raise UsageError('"prompt" must be a string that is not empty')
         messages = [{"role": "user", "content": prompt}]
     else:
         field_checks.messages(messages, "")
@@ -409,8 +463,11 @@ def _chat_body(target: Target, messages: list[Any], row: dict[str, Any]) -> dict
     return {"model": target.model, "messages": _with_system(row, messages), **row}
 
 
-def _several(*inputs: object) -> str:
-    return ", not several" if any(value is not None for value in inputs) else ""
+def _several(row: Mapping[str, Any], *inputs: object) -> str:
+    if any(value is not None for value in inputs):
+        return ", not several"
+    near = ((key, near_name(key, ("prompt", "messages", "input"))) for key in row)
+    return next((f'; did you mean "{name}" instead of "{_cut(key)}"?' for key, name in near if name), "")
 
 
 def _with_system(row: dict[str, Any], messages: list[Any]) -> list[Any]:
@@ -419,7 +476,7 @@ def _with_system(row: dict[str, Any], messages: list[Any]) -> list[Any]:
     if system is None:
         return messages
     if type(system) is not str:
-        raise UsageError('"system" must be a text')
+        raise UsageError('"system" must be a string')
     return [{"role": "system", "content": system}, *messages]
 
 
@@ -429,7 +486,7 @@ def _for_messages(target: Target, messages: list[Any], row: dict[str, Any]) -> d
     if system is None:
         del row["system"]
     elif type(system) is not str and type(system) is not list:
-        raise UsageError('"system" must be a text, or a list of text blocks')
+        raise UsageError('"system" must be a string, or a list of text blocks')
     if row.get("max_tokens") is None:
         row["max_tokens"] = ANTHROPIC_MAX_TOKENS
     return {"model": target.model, "messages": messages, **row}
@@ -446,7 +503,7 @@ def _embedding_row(
     if own.raw_model is None:
         raise UsageError('"input" is for embeddings, and needs a "model" in its row')
     if row.pop("system", None) is not None:
-        raise UsageError('"system" does not go with "input"')
+        raise UsageError('"system" cannot be combined with "input"')
     field_checks.texts(texts, "")
     return _row(own, target, endpoint, {"model": target.model, "input": texts, **row}, "", schema_requests)
 
@@ -482,6 +539,7 @@ def _row(
         traits_of(path, body, endpoint.limits, most, templated=own.templated),
         own.conversation,
         own.store_as,
+        references=own.references,
     )
 
 
@@ -489,7 +547,7 @@ def _check_links(own: _Own, endpoint: Endpoint) -> None:
     """Only a chat has turns, and only an answer with text can be stored."""
     if endpoint.url == EMBEDDINGS:
         key = "conversation" if own.conversation else "store_as"
-        raise UsageError(f'"{key}" is for answers with a text, and {endpoint.url} gives none')
+        raise UsageError(f'"{key}" is for text answers, and {endpoint.url} returns none')
     if own.conversation and endpoint.url == INVOKE:
         raise UsageError(
             f'"conversation" goes with {CONVERSE}, and not with a model\'s own words at {INVOKE}'
@@ -503,11 +561,13 @@ def _add_schema(
     dialect = schema_dialect(target.kind, endpoint.path_for(target.model))
     if dialect is None:
         if endpoint.url == INVOKE:
-            raise UsageError(f"--schema goes with {CONVERSE}, and not with a model's own words at {INVOKE}")
-        raise UsageError(f"--schema is for answers with a text, and {endpoint.url} gives none")
+            raise UsageError(f"--schema goes with {CONVERSE}, and not with a model's own format at {INVOKE}")
+        raise UsageError(f"--schema is for text answers, and {endpoint.url} returns none")
     settings, where = field_checks.within(body, endpoint.within, at)
     if settings.get(endpoint.answers) not in (None, 1):
-        raise UsageError(f'"{where}{endpoint.answers}" does not go with --schema: every row has one answer')
+        raise UsageError(
+            f'"{where}{endpoint.answers}" cannot be combined with --schema: every row has one answer'
+        )
     schema_requests.put(dialect, body)
 
 

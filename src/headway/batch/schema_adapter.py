@@ -7,13 +7,13 @@ is one repair: a model that fails with the errors of the validator in front of i
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, Protocol
 
 from msgspec import structs
 
-from headway.batch.answer_schema import MOST_REPORTED, Mismatch, Validator
+from headway.batch.answer_schema import MOST_REPORTED, NOT_JSON, Mismatch
 from headway.batch.answer_text import cut_short, decoded, refusal_of, text_of
-from headway.providers.adapter import Adapter, Admitted, Answer, Complaint, Request
+from headway.providers.adapter import Adapter, Admitted, Answer, Complaint, KeepsConnections, Request
 from headway.providers.dialects.structured_output import follow_up, schema_dialect
 from headway.providers.error_messages import short_message
 
@@ -24,17 +24,32 @@ MOST_QUOTED: Final = 8_000
 LONGEST_MISMATCH: Final = 300
 
 
+class AnswerValidator(Protocol):
+    """Says what is wrong with the text of an answer."""
+
+    def mismatches(self, text: str) -> list[Mismatch]:
+        """The first mismatches; none if it fits."""
+
+
 class SchemaAdapter:
     """The adapter of one provider with the schema of a job."""
 
-    def __init__(self, adapter: Adapter, kind: str, validator: Validator) -> None:
+    def __init__(self, adapter: Adapter, kind: str, validator: AnswerValidator) -> None:
         self._adapter, self._kind, self._validator = adapter, kind, validator
+
+    def __getattr__(self, name: str) -> Any:
+        """What the adapter says of itself: that it has sessions, takes a log, or starts workers."""
+        return getattr(self._adapter, name)
 
     async def open(self) -> None:
         await self._adapter.open()
 
     async def close(self) -> None:
         await self._adapter.close()
+
+    def keep_ready(self, n: int) -> None:
+        if isinstance(self._adapter, KeepsConnections):
+            self._adapter.keep_ready(n)
 
     async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
         """Send once, and validate a successful answer."""
@@ -89,4 +104,7 @@ def _message(found: list[Mismatch], *, cut: bool) -> str:
     more = len(found) - 1
     rest = f" (and {more} more)" if more else ""
     why = "; it was cut off at max_tokens: raise --max-tokens" if cut else ""
-    return short_message(f"the answer does not fit the schema: {found[0]}{rest}{why}")
+    first = str(found[0])
+    if first.startswith(NOT_JSON):
+        return short_message(f"the answer {first.removeprefix('it ')}{why}")
+    return short_message(f"the answer does not fit the schema: {first}{rest}{why}")

@@ -32,6 +32,7 @@ INTERRUPTED = 130  # What shells report for a process that SIGINT ended: 128 + 2
 # Name → (its click command, its line in `headway --help`).
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("headway.cli.run:command", "Run a batch; the same file again resumes it."),
+    "ask": ("headway.cli.ask:command", "Ask one question; the answer is streamed."),
     "plan": (
         "headway.cli.plan:command",
         "Predict time, tokens and cost; send nothing.",
@@ -39,12 +40,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("headway.cli.init:command", "Write a commented headway.toml from the keys that are set."),
     "resume": ("headway.cli.resume:resume", "Resume a job that stopped or is paused."),
     "pause": ("headway.cli.control:pause", "Start no more units until 'headway resume'."),
-    "retry": ("headway.cli.resume:retry", "Run the failed units of a job again."),
-    "cancel": ("headway.cli.control:cancel", "Stop a job and cancel its units in flight."),
+    "retry": ("headway.cli.resume:retry", "Run failed or chosen units of a job again."),
+    "cancel": ("headway.cli.control:cancel", "Stop a job, or some of its units, at once."),
     "jobs": ("headway.cli.inspect:jobs", "List the jobs."),
     "status": ("headway.cli.inspect:status", "Show the state of a job, lane by lane."),
-    "show": ("headway.cli.inspect:show", "Show everything about one unit."),
-    "export": ("headway.cli.inspect:export", "Write a job's results from the store."),
+    "attach": ("headway.cli.watching.attach:command", "Show the live view of a running job."),
+    "logs": ("headway.cli.watching.logs:command", "Show what happened in a job."),
+    "show": ("headway.cli.watching.show:command", "Show everything about one unit."),
+    "export": ("headway.cli.export:command", "Write a job's results from the store."),
+    "diff": ("headway.cli.diff:command", "Show what changed between two jobs on the same rows."),
+    "worktrees": (
+        "headway.cli.agents.worktrees:command",
+        "List, show and remove agents' working copies.",
+    ),
     "lanes": ("headway.cli.lanes:command", "Show the limits and the state of every lane."),
     "cache": ("headway.cli.cache:command", "Show or clear the cache of answers."),
     "simulate": (
@@ -146,6 +154,10 @@ def _discard_unwritable_output() -> None:
 
 def _run(args: Sequence[str] | None) -> int:
     invocation = Invocation()
+    if sys.stdout is None:
+        # It is closed (`>&-`). Without this the next file that is opened, perhaps the database, would become standard output. Writing to
+        # it fails, as it should.
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
@@ -159,7 +171,17 @@ def _run(args: Sequence[str] | None) -> int:
             echo(problem, err=True)
         if invocation.verbose:
             echo_text(traceback.format_exc().rstrip(), err=True)
-        return _fail(str(error), error.exit_code)
+        code = _fail(str(error), error.exit_code)
+        if error.next_step:
+            echo(f"  {error.next_step}", err=True)
+        return code
+    except UnicodeEncodeError as error:
+        if error.reason != "surrogates not allowed" or invocation.verbose:
+            raise
+        name = error.object.encode(errors="surrogateescape").decode(errors="replace")
+        return _fail(
+            f"'{name[:200]}' is not valid UTF-8 — rename the file or the folder", UsageError.exit_code
+        )
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
@@ -170,7 +192,7 @@ def _run(args: Sequence[str] | None) -> int:
     except OSError as error:
         if error.errno == errno.EIO and terminal_gone():
             return INTERRUPTED
-        if error.errno != errno.ENOSPC:
+        if error.errno not in (errno.ENOSPC, errno.EBADF):
             raise
         return _fail(f"the output cannot be written: {(error.strerror or str(error)).lower()}", 1)
     return result if isinstance(result, int) else 0  # A command returns its exit code, or None for 0.

@@ -68,7 +68,7 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
 
 
 @command.command(
-    "clear", short_help="Remove answers.", epilog="Example: headway cache clear --older-than 30d"
+    "clear", short_help="Delete cached answers.", epilog="Example: headway cache clear --older-than 30d"
 )
 @click.option("--older-than", metavar="TIME", help="Only answers older than this, such as 12h or 30d.")
 @click.option("--model", metavar="NAME", help="Only answers of one model: gpt-x, or alpha/gpt-x.")
@@ -78,7 +78,7 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
 def clear(
     older_than: str | None, model: str | None, yes: bool, config: Path | None, db: str | None, as_json: bool
 ) -> None:
-    """Remove answers from the cache, all or some. Jobs keep their results; only later requests are sent again."""
+    """Delete cached answers, all or some. Jobs keep their results; later requests are sent again."""
     from headway.cli.shared import printing, workspace
     from headway.wiring.store_access import open_store
 
@@ -90,7 +90,7 @@ def clear(
         if models and not yes:
             _confirm(models)
         cleared = store.cache.clear(before, model) if models else 0
-    text = f"removed {_answers(cleared)}" if cleared else "no such answers in the cache"
+    text = f"removed {_answers(cleared)}" if cleared else "no cached answers match"
     if as_json:
         printing.print_json({"cleared": cleared})
     else:

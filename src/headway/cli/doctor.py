@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 @json_option
 @where_options
 def command(offline: bool, insecure_http: bool, config: Path | None, db: str | None, as_json: bool) -> int:
-    """Check everything that a run needs: packages, the configuration, each provider's key and address, the database,
-    free space, jobs left by a dead process, and the limit on open files. It changes nothing, and connects only to
+    """Check everything that a run needs: packages, the configuration, each provider's key and address, programs and agents (version,
+    login, directory), the database, free space, jobs left by a dead process, configured limits that proved too high, and the limit on open files. It changes nothing, and connects only to
     configured hosts, without a key. The exit code is 1 if there is a problem.
     """
     from headway.cli.shared import printing
@@ -47,6 +47,7 @@ def command(offline: bool, insecure_http: bool, config: Path | None, db: str | N
 
 def _checks(config: Path | None, db: str | None, *, offline: bool, insecure_http: bool) -> Iterator[Check]:
     from headway.cli import doctor_checks
+    from headway.cli.agents.program_checks import program_checks
     from headway.cli.shared import workspace
     from headway.errors import HeadwayError
 
@@ -58,6 +59,7 @@ def _checks(config: Path | None, db: str | None, *, offline: bool, insecure_http
         return
     yield from doctor_checks.config_checks(settings)
     yield from doctor_checks.key_checks(settings)
+    yield from program_checks(settings, ask_version=not offline)
     if not offline:
         yield from doctor_checks.part_checks(settings)
         yield from doctor_checks.address_checks(settings)

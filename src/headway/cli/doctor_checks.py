@@ -27,13 +27,19 @@ from headway.config.api_keys import key_source
 from headway.config.env_file import exposed
 from headway.config.settings import is_plain_http
 from headway.config.trust import foreign, user_name
+from headway.core.lanes.learning.limit_doubt import DisprovedLimit
+from headway.core.model import Dimension
 from headway.display.formatting import count
 from headway.errors import ConfigError, ForeignRecords, HeadwayError
+from headway.install_hint import install_command
+from headway.reason_text import disproved_text
+from headway.reports.lanes import lane_reports
 from headway.stores.files import readable_by_others
 from headway.stores.records import LIVE
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.mounts import network_warning
 from headway.stores.store import Store
+from headway.wiring.agent_work import is_program
 from headway.wiring.builders import builder_of
 from headway.wiring.store_access import refuse_foreign_store
 
@@ -48,6 +54,13 @@ LEAST_FREE: Final = 100_000_000
 SOME_FREE: Final = 1_000_000_000
 #: File descriptors besides the connections: the database, files, the event loop.
 OTHER_FILES: Final = 64
+#: The keys of limits in headway.toml.
+LIMIT_KEYS: Final = {
+    Dimension.REQUESTS: "rpm",
+    Dimension.TOKENS: "tpm",
+    Dimension.INPUT: "input_tpm",
+    Dimension.OUTPUT: "output_tpm",
+}
 #: Requests in flight that are assumed if nothing is configured.
 USUAL_IN_FLIGHT: Final = 500
 
@@ -87,9 +100,7 @@ def packages() -> Check:
     missing = [name for name, known in found.items() if not known]
     if missing:
         text = f"not installed: {', '.join(missing)}"
-        return Check(
-            "packages", "problem", text, "install headway again: pip install --force-reinstall headway"
-        )
+        return Check("packages", "problem", text, f"install headway again: {install_command()}")
     return ok("packages", ", ".join(f"{name} {known}" for name, known in found.items()))
 
 
@@ -157,7 +168,8 @@ def key_checks(config: Config) -> Iterator[Check]:
     if dotenv and (warning := exposed(config.root / ".env")):
         yield Check(".env", "warning", *warning)
     for provider in config.providers.values():
-        yield _key(provider, dotenv)
+        if provider.api_key_env or not is_program(provider):
+            yield _key(provider, dotenv)
 
 
 def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
@@ -189,7 +201,7 @@ def part_checks(config: Config) -> Iterator[Check]:
     """What a provider needs on this machine, such as a Python function."""
     for provider in config.providers.values():
         builder = builder_of(provider)
-        if not builder.part:
+        if not builder.part or is_program(provider):
             continue
         name = f"{provider.name} {builder.part}"
         try:
@@ -235,6 +247,7 @@ def _existing_database(config: Config, path: Path) -> Iterator[Check]:
         with Store(file) as store:
             yield _schema_check(path, file)
             yield from dead_jobs(config, store)
+            yield from disproved_limits(config, store)
     except HeadwayError as error:
         yield problem("database", error)
         return
@@ -271,6 +284,29 @@ def dead_jobs(config: Config, store: Store) -> Iterator[Check]:
         yield Check("jobs", "warning", text, f"resume: headway resume {dead[0]}")
     else:
         yield ok("jobs", f"{len(live)} running" if live else "none running")
+
+
+def disproved_limits(config: Config, store: Store) -> Iterator[Check]:
+    """Configured limits that are too high, as refusals of earlier runs have shown."""
+    for report in lane_reports(store):
+        wrong = None if report.learned is None else report.learned.disproved
+        if wrong is None or not _still_configured(config, report.lane, wrong):
+            continue
+        text = disproved_text(wrong.dimension, wrong.configured, wrong.found)
+        provider = report.lane.partition("/")[0]
+        key = LIMIT_KEYS[wrong.dimension]
+        step = f"set the real {key} of your account in [providers.{provider}.limits] of headway.toml"
+        yield Check(f"{report.lane} limits", "warning", text, step if provider in config.providers else "")
+
+
+def _still_configured(config: Config, lane: str, wrong: DisprovedLimit) -> bool:
+    """Whether the limit has not been changed since. A lane of another configuration, or of a Python program, is named too."""
+    name, _, model = lane.partition("/")
+    provider = config.providers.get(name)
+    if provider is None:
+        return True
+    limits = provider.limits if provider.pool else provider.limits_for(model)
+    return float(getattr(limits, LIMIT_KEYS[wrong.dimension]) or 0.0) == wrong.configured
 
 
 def disk(place: Path) -> Check:

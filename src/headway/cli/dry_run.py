@@ -13,13 +13,14 @@ from headway.config import Config
 from headway.display.terminal import echo
 from headway.errors import UsageError
 from headway.forecast.figures import RunOptions
-from headway.jobs.base import IngestOptions, JobSource
-from headway.jobs.find_or_add import find, name_for
-from headway.jobs.kinds import kind_for
+from headway.jobs.base import FileJobKind, IngestOptions, JobSource
+from headway.jobs.find_or_add import find, name_for, predecessors_of
+from headway.jobs.kinds import KINDS
 from headway.stores.store import Store
 from headway.wiring.job_forecast import JobForecast, forecast_job
 from headway.wiring.run_plan import RunFlags
 from headway.wiring.store_access import open_store_or_empty
+from headway.wiring.submission import free_output, output_of
 
 
 def dry_run(
@@ -30,21 +31,28 @@ def dry_run(
         job = None if options.fresh else find(store, config, source.digest)
         if job is None and flags.only_failed:
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
-        name = name_for(store, source) if job is None else job.name
-        kind_for(source.path).claim_output(flags.output, name, store=store, make=False)
+        name = name_for(store, source, options.name) if job is None else job.name
+        kind, output = KINDS[source.kind], flags.output
+        assert isinstance(kind, FileJobKind)
+        output = free_output(kind, output, name, store) if job is None else output_of(job, source, output)
+        earlier = [] if job or options.fresh else predecessors_of(store, config, source)
+        # Of a changed input, the new job may write to the folder of its predecessor.
+        claimant = earlier[0].name if earlier and output.form == "folder" else name
+        kind.claim_output(output, claimant, store=store, make=False)
         ahead = _ahead(config, store, source, flags, options)
     if as_json:
-        print_json({**plan.plan_json(ahead), "out": str(flags.output.path)})
+        print_json({**plan.plan_json(ahead), "out": output.recorded})
     elif not quiet:
         plan.print_plan(f"{plan.heading(source.name, ahead)} (dry run: nothing was sent)", ahead)
-        echo(f"  results would go to {flags.output.path}")
+        echo(f"  results would go to {'standard output' if output.is_stdout else output.recorded}")
     return 0
 
 
 def _ahead(
     config: Config, store: Store, source: JobSource, flags: RunFlags, options: IngestOptions
 ) -> JobForecast:
-    way = RunOptions(config.run.concurrency, flags.serial or flags.delay_s > 0.0, flags.delay_s)
+    apart = flags.agents.worktree or flags.agents.shared_directory
+    way = RunOptions(config.run.concurrency, flags.serial or flags.delay_s > 0.0, flags.delay_s, apart)
     return forecast_job(
         config, store, source, way, os.environ, options=options, only_failed=flags.only_failed
     )
@@ -55,7 +63,7 @@ def confirmed(config: Config, source: JobSource, flags: RunFlags, options: Inges
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             "--confirm needs a terminal",
-            hint="leave it out, or see the plan with 'headway plan FILE'",
+            hint="run without it, or see the plan with 'headway plan FILE'",
         )
     with open_store_or_empty(config) as store:
         ahead = _ahead(config, store, source, flags, options)

@@ -59,14 +59,14 @@ if TYPE_CHECKING:
     "--fault",
     "faults",
     multiple=True,
-    metavar="KIND[=CHANCE|/N|@TIME|@FROM-TO]",
+    metavar="KIND[+RESET][=CHANCE|/N|@TIME|@FROM-TO]",
     help="A fault, and when it happens (repeatable).",
 )
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE.yaml",
-    help="Read accounts, faults and tools from a file.",
+    help="Read accounts, faults, tools and answers from a file.",
 )
 @click.option(
     "--key",
@@ -98,7 +98,8 @@ def command(
     **account: Any,
 ) -> None:
     """Serve the APIs of OpenAI (chat completions, responses, embeddings), Anthropic, Azure OpenAI, Gemini and Bedrock on
-    127.0.0.1, plain and streamed, with limits, rate-limit headers and optional faults. Answers echo the requests.
+    127.0.0.1, plain and streamed, with limits, rate-limit headers and optional faults. Answers echo the requests; a request for
+    JSON gets JSON that fits its schema, unless the file of --config has `answers` for it.
 
     GET /stats counts what was admitted, refused, answered, repeated and lost. The flags for limits, delays and answers
     set the account `default`, which is used by every key without an account of its own.

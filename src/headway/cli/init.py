@@ -52,6 +52,9 @@ def command(force: bool, as_json: bool) -> None:
     echo(f"wrote {FILE_NAME}" + _about(found))
     for one in found:
         echo(f"  {one.provider}: {one.variable} ({one.where}), {one.base_url}")
+    for one in found:
+        if not one.model:
+            echo(f"note: set model in [providers.{one.provider}], or name it in the rows or with --model")
     for note in (*lacking(os.environ, dotenv), *_notes(above)):
         echo(f"note: {note}")
     for number, step in enumerate(steps):
@@ -66,7 +69,8 @@ def next_steps(found: list[DetectedAccount]) -> list[str]:
         row = '{"prompt": "What is a headway?"}'
         run = f"echo '{row}' > one.jsonl && headway run one.jsonl"
         return ["headway fake --port 8900, in another terminal", f"export {LOCAL_KEY}=anything", run]
-    row = f'{{"prompt": "What is a headway?", "model": "{found[0].model or "MODEL"}"}}'
+    model = "" if found[0].model else ', "model": "MODEL"'
+    row = f'{{"prompt": "What is a headway?"{model}}}'
     return ["headway doctor", f"echo '{row}' > one.jsonl && headway run one.jsonl"]
 
 

@@ -55,7 +55,7 @@ def command(
         workspace.open_read_only(settings).close()
         requests = send_requests(settings, limits, reopen)
         if as_json:
-            printing.print_json(msgspec.to_builtins(requests))
+            printing.print_json(requests)
         else:
             for request in requests:
                 echo(request)
@@ -143,7 +143,26 @@ def send_requests(
         for job in python_jobs:
             if any(lane.key.startswith(f"{job.kind}:{job.name}:") for lane in chosen):
                 must_take_commands(job)
-        return [*requests, *(_reopen(store, lane) for lane in chosen)]
+        return [*requests, *(_reopen(store, lane) for lane in _with_accounts(chosen, unused))]
+
+
+def _with_accounts(chosen: list[StoredLane], unused: list[StoredLane]) -> list[StoredLane]:
+    """These lanes, and those that are held with them because they belong to the same account."""
+    from headway.core.lanes.account import AccountKey
+    from headway.core.lanes.lane_memory import LaneRecord
+
+    def account(lane: StoredLane) -> tuple[AccountKey, str]:
+        record = (
+            LaneRecord("", 0.0) if lane.record is None else msgspec.json.decode(lane.record, type=LaneRecord)
+        )
+        return AccountKey(record.account, record.account_model), record.hold_scope
+
+    held = [account(lane) for lane in chosen]
+    return [
+        lane
+        for lane in unused
+        if lane in chosen or any(key.shares_hold(account(lane)[0], scope) for key, scope in held)
+    ]
 
 
 def _reopen(store: Store, lane: StoredLane) -> ReopenedLane:
@@ -175,10 +194,14 @@ def _check_names(
 
 
 def _in_use(store: Store, live: Mapping[str, int]) -> list[tuple[str, str]]:
-    """(job, lane) of running jobs, from the claims that they have recorded."""
+    """(job, lane) of running jobs, from the claims that they have recorded. Python programs read no commands."""
     names = {lane.id: lane.name for lane in store.lanes()}
     claims = store.claims(0, 0.0, float("inf"))
-    return sorted((claimed.name, names[claimed.lane]) for claimed in claims if claimed.name in live)
+    return sorted(
+        (claimed.name, names[claimed.lane])
+        for claimed in claims
+        if claimed.name in live and not claimed.of_program
+    )
 
 
 def _requests(

@@ -13,6 +13,7 @@ from headway.cli.shared.click_options import (
     json_option,
     limit_options,
     limits_by_name,
+    order_option,
     quiet_option,
     recipe_options,
     where_options,
@@ -33,10 +34,11 @@ PIPE_WIDTH: Final = 160
     short_help="Predict time, tokens and cost; send nothing.",
     epilog="Example: headway plan requests.jsonl --rpm alpha=6000",
 )
-@click.argument("file", type=click.Path(allow_dash=True))
+@click.argument("files", type=click.Path(allow_dash=True), nargs=-1, required=True, metavar="FILE...")
 @recipe_options
 @limit_options("Plan as if provider NAME allowed N {}. 0 is unlimited.".format, "NAME=N")
 @click.option("--concurrency", type=int, metavar="N", help="At most N requests in flight over all lanes.")
+@order_option
 @click.option("--serial", is_flag=True, help="One request at a time, in input order.")
 @click.option(
     "--delay",
@@ -44,13 +46,16 @@ PIPE_WIDTH: Final = 160
     default="0",
     help="Send one request at a time, and wait this long between them.",
 )
+@click.option("--max-cost", type=float, metavar="USD", help="Say whether the job would stay below this.")
 @click.option("--fresh", is_flag=True, help="Plan the whole file, even if part of it is done.")
 @click.option("--skip-bad-rows", is_flag=True, help="Leave out bad rows instead of rejecting the file.")
 @json_option
 @quiet_option
 @where_options
-def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str | None, **flags: Any) -> int:
-    """Predict what FILE would take if it were run now: requests, tokens, cost and time of each lane, and the limit that
+def command(
+    files: tuple[str, ...], as_json: bool, quiet: bool, config: Path | None, db: str | None, **flags: Any
+) -> int:
+    """Predict what FILE (or several files, as in 'headway run') would take if it were run now: requests, tokens, cost and time of each lane, and the limit that
     determines the time. The real scheduler runs in virtual time over the rows, with the limits that are configured or
     learned and with the answer lengths of earlier jobs. `headway run FILE --limit 100` is enough to learn them. Ranges
     show the uncertainty; assumptions are listed.
@@ -58,20 +63,24 @@ def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str 
     Nothing is sent, and no key is needed. If the job was started before, only the rest is planned. The summary of the
     run and `headway status` compare the plan with the result.
     """
-    from headway.cli.run import counter
+    from headway.cli.run import counter, kind_of_input
     from headway.cli.shared import printing, workspace
     from headway.jobs.base import IngestOptions
-    from headway.jobs.kinds import kind_for
     from headway.wiring.predictions import save_prediction
 
-    settings = workspace.settings(config, db, concurrency=flags["concurrency"])
+    named = {name: flags[name] for name in ("concurrency", "max_cost", "order", "provider", "model")}
+    settings = workspace.settings(config, db, **named)
     workspace.require_provider(settings)
+    workspace.require_routes(settings, flags["model"])
     what_if = limit_changes(settings, flags)
-    options = IngestOptions(flags["fresh"], flags["skip_bad_rows"], counter(quiet))
-    with kind_for(file).open(file, sys.stdin.buffer if file == "-" else None, flags) as source:
+    warn = printing.say_unless(quiet)
+    options = IngestOptions(flags["fresh"], flags["skip_bad_rows"], counter(quiet), warn)
+    flags |= {"more_files": files[1:], "out": None, "warn": warn}
+    stdin = sys.stdin.buffer if files == ("-",) else None
+    with kind_of_input(files).open(files[0], stdin, flags) as source:
         ahead = _ahead(settings, source, options, what_if, flags)
-        if not what_if:
-            save_prediction(settings, source.digest, ahead.prediction)
+        if not what_if and (prediction := ahead.prediction) is not None:
+            save_prediction(settings, source.digest, prediction)
         if as_json:
             printing.print_json({"file": source.name, **plan_json(ahead)})
         else:
@@ -101,14 +110,15 @@ def _ahead(
 
 
 def limit_changes(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """provider → limit → value, out of NAME=VALUE."""
+    """provider → limit → value, out of NAME=VALUE; or VALUE, if there is only one provider."""
 
     def check(flag: str, name: str) -> None:
         if name not in config.providers:
             known = ", ".join(config.providers)
             raise UsageError(f"{flag}: there is no provider '{name}'", hint=f"providers: {known}")
 
-    return limits_by_name(flags, check)
+    only = next(iter(config.providers)) if len(config.providers) == 1 else ""
+    return limits_by_name(flags, check, only)
 
 
 def heading(name: str, ahead: JobForecast) -> str:
@@ -124,7 +134,7 @@ def print_plan(first: str, ahead: JobForecast, *, err: bool = False) -> None:
     """Print the first line, the table and the notes."""
     from rich.console import Console
 
-    from headway.display.forecast_table import notes, table
+    from headway.display.forecast_table import TABLE, narrow_lines, notes, table
     from headway.safe_text import one_line
 
     stream = sys.stderr if err else sys.stdout
@@ -137,7 +147,11 @@ def print_plan(first: str, ahead: JobForecast, *, err: bool = False) -> None:
             f"  job {job.name} has {job.good:,} of {job.total:,} answers already; {rest}", markup=False
         )
     if ahead.forecast.requests:
-        console.print(table(ahead.forecast, console.width))
+        if console.width >= TABLE:
+            console.print(table(ahead.forecast, console.width))
+        else:
+            for line in narrow_lines(ahead.forecast):
+                console.print(one_line(line), markup=False, soft_wrap=True)
         for note in notes(ahead.forecast):
             console.print(f"- {one_line(note)}", markup=False, soft_wrap=not stream.isatty())
 
@@ -150,6 +164,11 @@ def plan_json(ahead: JobForecast) -> dict[str, Any]:
 
     fields = msgspec.to_builtins(ahead.forecast)
     lanes = {lane.pop("name"): lane for lane in fields.pop("lanes")}
+    for one in (fields, *lanes.values()):
+        if not one.pop("time_known"):
+            one["time_s"] = None
+        if one.pop("program", False):
+            one["input_tokens"] = one["output_tokens"] = None
     return {
         "rows": ahead.survey.rows,
         "bad_rows": ahead.survey.bad_rows,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.shared.click_options import run_options, where_options
+
+if TYPE_CHECKING:
+    from headway.cli.shared.detach import Detachment
+    from headway.config import Config
+    from headway.stores.records import Job
+    from headway.stores.store import Store
 
 
 @click.command(
@@ -20,32 +25,62 @@ from headway.cli.shared.click_options import run_options, where_options
 @run_options
 @where_options
 def resume(job: str | None, **options: Any) -> int:
-    """Resume JOB (default: the latest). If a process is running the job, it is un-paused. Otherwise the job is started
+    """Resume JOB (default: the latest). If a process is running the job and it is paused, it continues. Otherwise the job is started
     again here: units that succeeded stay, all others run.
     """
-    return _resume(job, only_failed=False, **options)
+    from headway.cli.shared.detach import detachable
+
+    return detachable(lambda detachment: _resume(job, detachment, **options), options)
 
 
 @click.command(
-    "retry", short_help="Run the failed units of a job again.", epilog="Example: headway retry --failed"
+    "retry",
+    short_help="Run failed or chosen units of a job again.",
+    epilog="Example: headway retry reviews-3fa2c1 row-17",
 )
 @click.argument("job", required=False)
-@click.option("--failed", is_flag=True, help="Retry the units that failed or timed out (required).")
+@click.argument("units", nargs=-1, metavar="[UNIT]...")
+@click.option("--failed", is_flag=True, help="Retry all units that failed or timed out.")
 @run_options
 @where_options
-def retry(job: str | None, failed: bool, **options: Any) -> int:
-    """Run the units of JOB (default: the latest) that failed or timed out again, and no others."""
+def retry(job: str | None, units: tuple[str, ...], failed: bool, **options: Any) -> int:
+    """Run units of JOB (default: the latest) again, and no others: with --failed those that failed or timed out, otherwise the named
+    UNITs (ids of the input, or indexes), whatever their state, also if they have an answer. An answer is replaced by the new one.
+    Units that were skipped because of a named one run again, too.
+
+    If a process is running the job, it does this beside its other work. Otherwise the job is started here.
+    """
+    from headway.cli.shared.detach import detachable
     from headway.errors import UsageError
 
-    if not failed:
-        raise UsageError("--failed is required", hint="run 'headway retry --failed'")
-    return _resume(job, only_failed=True, **options)
+    if not failed and not units:
+        raise UsageError(
+            "--failed is required",
+            hint="run 'headway retry --failed', or name units: 'headway retry JOB UNIT'",
+        )
+    if failed and units:
+        raise UsageError("--failed and named units do not go together", hint="leave one of them out")
+    options |= {"only_failed": failed, "units": units}
+    return detachable(lambda detachment: _resume(job, detachment, **options), options)
+
+
+def _nothing_failed(config: Config, store: Store, job: Job) -> str:
+    """The answer of `retry --failed` if no unit has failed."""
+    from headway.cli.shared.resume_hint import resume_command
+
+    left = job.total - job.good
+    if not left:
+        return f"job {job.name} has no failed units: all {job.total:,} succeeded"
+    resume = resume_command(config, store, job, "interrupted")
+    return f"job {job.name} has no failed units, but {left:,} that have not finished — to run them: {resume}"
 
 
 def _resume(
     name: str | None,
+    detachment: Detachment | None,
     *,
-    only_failed: bool,
+    only_failed: bool = False,
+    units: tuple[str, ...] = (),
     config: Path | None,
     db: str | None,
     quiet: bool,
@@ -54,31 +89,45 @@ def _resume(
     out: Path | None,
     **flags: Any,
 ) -> int:
-    from headway.cli.shared import printing, run_job, workspace
-    from headway.jobs.kinds import file_kind_of, must_take_commands
-    from headway.reports.jobs import find_job, job_report
+    from headway.cli.shared import control_requests, printing, run_job, workspace
+    from headway.jobs.kinds import file_kind_of
+    from headway.reports.jobs import job_report
     from headway.wiring.store_access import open_store
     from headway.wiring.submission import reopened, with_cap_of
 
+    if units and flags["cache"] is None:
+        flags["cache"] = "off"  # An earlier answer is not what is wanted.
     settings = workspace.settings(config, db, **flags)
     workspace.open_read_only(settings).close()
     with open_store(settings) as store:
-        job = find_job(store, name)
-        if not only_failed and workspace.is_live(settings, job):
-            must_take_commands(job)
-            store.add_command(job.id, "resume", {}, time.time())
-            return printing.print_result(
-                f"asked job {job.name} to resume", {"job": job.name, "asked": "resume"}, as_json
+        job = workspace.choose_job(store, name, quiet=quiet or as_json)
+        chosen = store.with_skipped(job.id, control_requests.indexes_of(store, job, units)) if units else []
+        if workspace.is_live(settings, job):
+            what, named = (
+                ("retry", chosen or store.failed(job.id)) if only_failed or units else ("resume", [])
             )
+            if what == "resume" or named:
+                asked = control_requests.ask(settings, store, job, what, named)
+                if asked.taken or workspace.is_live(settings, job):
+                    asked.show(as_json=as_json)
+                    return 0
+        job = store.job(job.name) or job
         kind = file_kind_of(job)
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
             report = job_report(store, job, workspace.state_of(settings, job))
-            return printing.print_result(f"job {job.name} has no failed units", report, as_json)
+            return printing.print_result(_nothing_failed(settings, store, job), report, as_json)
         if not quiet:
             workspace.print_config_notes(settings)
             workspace.warn_network_file_system(settings)
         settings = with_cap_of(settings, job, flags["max_cost"], printing.say_unless(quiet))
-        target = out or Path(job.out or f"{job.name}.results.jsonl")
-        run_flags = run_job.flags_of(kind, target, only_failed=only_failed, **flags)
+        run_flags = run_job.flags_of(
+            kind,
+            out,
+            lambda: job.out or f"{job.name}.results.jsonl",
+            only_failed=only_failed,
+            only_units=tuple(chosen),
+            as_json=as_json,
+            **flags,
+        )
         with reopened(settings, store, job, run_flags) as ready:
-            return run_job.run_ready(ready, progress=progress, quiet=quiet, as_json=as_json)
+            return run_job.run_ready(ready, detachment, progress=progress, quiet=quiet, as_json=as_json)

@@ -1,7 +1,8 @@
-"""`headway run FILE`: runs a batch; the same file again resumes the job."""
+"""`headway run FILE…`: runs a batch; the same file again resumes the job."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,16 +10,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from headway.cli import INTERRUPTED
-from headway.cli.shared.click_options import recipe_options, run_options, where_options
+from headway.cli.shared.click_options import recipe_options, run_options, stage_options, where_options
 from headway.display.terminal import overwrite
+from headway.errors import UsageError
 
 if TYPE_CHECKING:
-    from headway.jobs.base import JobSource
+    from headway.cli.shared.detach import Detachment
+    from headway.jobs.base import FileJobKind, JobSource
     from headway.wiring.run_plan import RunFlags
 
+#: The exit code if --confirm is answered with no.
+DECLINED: Final = 1
 #: The flags for what a run prints.
 _SHOWN: Final = ("progress", "quiet", "as_json")
+#: A name is also the name of a folder and a part of file names.
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}")
+
+
+def _job_name(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str:
+    if name is not None and not _NAME.fullmatch(name):
+        raise UsageError(
+            f"--name '{name}': up to 60 letters, digits, '_', '.' and '-', such as v2",
+            hint="choose another name",
+        )
+    return name or ""
 
 
 @click.command(
@@ -26,66 +41,107 @@ _SHOWN: Final = ("progress", "quiet", "as_json")
     short_help="Run a batch; the same file again resumes it.",
     epilog="Example: headway run requests.jsonl --out answers.jsonl",
 )
-@click.argument("file", type=click.Path(allow_dash=True))
+@click.argument("files", type=click.Path(allow_dash=True), nargs=-1, required=True, metavar="FILE...")
 @recipe_options
+@click.option("--name", callback=_job_name, metavar="NAME", help="Name of the new job, for its results and for other commands.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Check the input and show the plan; send and write nothing.")
 @click.option("--confirm", is_flag=True, help="Show the plan (see 'headway plan') and ask before sending.")
+@stage_options
 @click.option("--fresh", is_flag=True, help="Start over as a new job, even if this file was run before.")
 @click.option("--only-failed", is_flag=True, help="Run only the units that failed in an earlier run.")
 @click.option("--skip-bad-rows", is_flag=True, help="Leave out bad rows instead of rejecting the file.")
 @run_options
 @where_options
-def command(
-    file: str,
-    dry_run: bool,
-    confirm: bool,
-    config: Path | None,
-    db: str | None,
-    out: Path | None,
-    **flags: Any,
-) -> int:
+def command(files: tuple[str, ...], **flags: Any) -> int:
     """Send every request in FILE (.jsonl, or - for standard input) as fast as the providers' limits allow, and write
     the answers in input order. FILE can also be a table (.csv, .tsv, .parquet): then --prompt is the question to ask
     about each row. All formats except Parquet can be compressed (.gz). --out can name a table as well. With --schema,
     answers are JSON: each one is checked, and requested once more if it does not fit the schema.
 
+    A pattern ('docs/*.txt', 'docs/**/*.md'), a directory or several files make one request for each file:
+    --prompt 'Summarise: {{text}}'. With several --model, every row goes to each model. Rows and files can also be work for
+    agents: --provider claude, with --worktree each in a git worktree of its own.
+
     Everything is recorded as it happens. After Ctrl-C, a crash or a lost connection, the same command resumes the job
     and pays for nothing twice. You choose no concurrency: each lane finds its own pace.
     """
+    from headway.cli.shared.detach import detachable
+
+    return detachable(lambda detachment: _run(files, detachment, **flags), flags)
+
+
+def _run(
+    files: tuple[str, ...],
+    detachment: Detachment | None,
+    *,
+    dry_run: bool,
+    confirm: bool,
+    first: int | None,
+    yes: bool,
+    config: Path | None,
+    db: str | None,
+    out: Path | None,
+    **flags: Any,
+) -> int:
     from headway.cli.shared import printing, run_job, workspace
     from headway.jobs.base import IngestOptions
-    from headway.jobs.kinds import kind_for
     from headway.wiring.submission import submitted
 
+    if detachment is not None and first is not None:
+        raise UsageError(
+            "--first shows its units here, which does not go with --detach",
+            hint="run --first alone, then the same command with --detach",
+        )
     settings = workspace.settings(config, db, **flags)
     workspace.require_provider(settings)
+    workspace.require_routes(settings, flags["model"])
     if not flags["quiet"]:
         workspace.print_config_notes(settings)
         workspace.warn_network_file_system(settings)
-    kind = kind_for(file)
-    target = out or kind.default_output(file, flags)
-    run_flags = run_job.flags_of(kind, target, **flags)
-    options = IngestOptions(flags["fresh"], flags["skip_bad_rows"], counter(flags["quiet"]))
-    with kind.open(file, sys.stdin.buffer if file == "-" else None, flags) as source:
-        _must_not_be_the_input(target, run_flags, source)
-        if dry_run or confirm:
-            from headway.cli import dry_run as ahead  # What plans is loaded for who wants a plan.
+    say = printing.say_unless(flags["quiet"])
+    flags |= {"more_files": files[1:], "out": out, "warn": say}
+    kind = kind_of_input(files)
+    run_flags = run_job.flags_of(kind, default=lambda: str(kind.default_output(files[0], flags)), **flags)
+    options = IngestOptions(
+        flags["fresh"], flags["skip_bad_rows"], counter(flags["quiet"]), say, flags["name"]
+    )
+    with kind.open(files[0], sys.stdin.buffer if files == ("-",) else None, flags) as source:
+        _must_not_be_the_input(out, run_flags, source)
+        if dry_run or (confirm and first is None):
+            from headway.cli import dry_run as ahead  # Loaded only if a plan is wanted.
 
             if dry_run:
                 return ahead.dry_run(settings, source, run_flags, options, flags["as_json"], flags["quiet"])
             if (planned := ahead.confirmed(settings, source, run_flags, options)) is None:
-                return INTERRUPTED
-            run_flags = planned
-        say = printing.say_unless(flags["quiet"])
+                return DECLINED
+            run_flags, options = planned, options.without_warnings()
         with submitted(settings, source, run_flags, options, flags["max_cost"], say) as ready:
-            return run_job.run_ready(ready, **{name: flags[name] for name in _SHOWN})
+            shown = {name: flags[name] for name in _SHOWN}
+            if first is not None:
+                from headway.cli.agents.first_units import run_first
+
+                code = run_first(ready, first, ask=confirm, yes=yes, **shown)
+                if code is not None:
+                    return code
+                ready = ready._replace(job=ready.store.job(ready.job.name) or ready.job)
+            return run_job.run_ready(ready, detachment, **shown)
 
 
-def _must_not_be_the_input(target: Path, flags: RunFlags, source: JobSource) -> None:
-    from headway.errors import UsageError
+def kind_of_input(files: tuple[str, ...]) -> FileJobKind:
+    """The kind of job that the arguments make."""
+    from headway.jobs.kinds import kind_for
 
+    if len(files) > 1 and "-" in files:
+        raise UsageError("- is standard input, which does not go with other files", hint="name it alone")
+    kind = kind_for(files[0])
+    if len(files) > 1 and not kind.takes_several:
+        raise UsageError(f"{files[0]} is run by itself, without other files", hint="run one after the other")
+    return kind
+
+
+def _must_not_be_the_input(out: Path | None, flags: RunFlags, source: JobSource) -> None:
     if source.path != "-" and flags.output.path == Path(source.path).resolve():
-        raise UsageError(f"--out {target} is the input itself", hint="name another file")
+        raise UsageError(f"--out {out or flags.output.path} is the input itself", hint="name another file")
 
 
 def counter(quiet: bool) -> Callable[[int], None]:

@@ -18,11 +18,11 @@ call_settings     limits and retries as arguments of Python functions
 argument_checks   checks of arguments of Python functions
 """
 
-from headway.config.api_keys import key_of, key_to_send, keys_of, lane_key, variables_of
+from headway.config.api_keys import account_of, key_of, key_to_send, keys_of, lane_key, variables_of
 from headway.config.duration_setting import parse_duration
 from headway.config.env_file import read_env_file
 from headway.config.kinds import KINDS, ProviderKind, host_of, identity_of, kind_of
-from headway.config.loading import dotenv_of, load, with_insecure_http, with_overrides
+from headway.config.loading import dotenv_of, load, with_agents, with_insecure_http, with_overrides
 from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, WorkersConfig
 from headway.config.trust import find
 
@@ -34,6 +34,7 @@ __all__ = [
     "RetryConfig",
     "RunConfig",
     "WorkersConfig",
+    "account_of",
     "dotenv_of",
     "find",
     "host_of",
@@ -47,6 +48,7 @@ __all__ = [
     "parse_duration",
     "read_env_file",
     "variables_of",
+    "with_agents",
     "with_insecure_http",
     "with_overrides",
 ]

@@ -84,6 +84,12 @@ def _found(name: str, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> 
     return environ.get(name) or dotenv.get(name) or ""
 
 
+def account_of(provider: ProviderConfig, environ: Mapping[str, str], salt: bytes) -> str:
+    """The account that the program of a provider is logged in to, as a hash; "" if it has none that others may share."""
+    login = kind_of(provider).login(provider, environ)
+    return blake2b(login.encode(), key=salt).hexdigest()[:ACCOUNT_DIGITS] if login else ""
+
+
 def lane_key(provider: ProviderConfig, model: str, key: str, salt: bytes) -> str:
     """The key of a lane, a real rate-limit scope: `openai|127.0.0.1:8900|3fa2c1d09b|gpt-x`.
 

@@ -74,4 +74,4 @@ def path_of(value: str | PathLike[str] | None, name: str) -> str | None:
     if given is None or (isinstance(given, str) and given):
         must_be_recordable(given or "", name)
         return given
-    raise UsageError(f"{name} is {brief(value)}", hint=f'it is the path of a file: {name}="work.db"')
+    raise UsageError(f"{name} is {brief(value)}", hint=f'use the path of a file: {name}="work.db"')

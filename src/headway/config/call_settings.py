@@ -55,7 +55,7 @@ class Limits:
             if value is not None:
                 must_be_number(value, name, "a limit is a number: 0 (none) or more")
         if self.max_concurrency is not None and self.max_concurrency != int(self.max_concurrency):
-            raise UsageError(f"max_concurrency is {self.max_concurrency!r}", hint="calls at once are whole")
+            raise UsageError(f"max_concurrency is {self.max_concurrency!r}", hint="use a whole number")
         burst_s = None if self.burst == "auto" else seconds(self.burst, "burst")
         return model.LaneLimits(**limits, min_gap_s=seconds(self.min_gap, "min_gap"), burst_s=burst_s)
 
@@ -85,8 +85,8 @@ class Retry:
     def to_core(self) -> model.RetryPolicy:
         """The scheduler's form."""
         for name, least, why in (
-            ("max_attempts", 1, "it is a whole number; 1 is the least: no retry"),
-            ("max_throttles", 0, "it is a whole number, 0 or more"),
+            ("max_attempts", 1, "use a whole number of 1 or more; 1 means no retry"),
+            ("max_throttles", 0, "use a whole number, 0 or more"),
         ):
             must_be_whole(getattr(self, name), name, least, why)
         on: object = self.on
@@ -94,7 +94,7 @@ class Retry:
             raise UsageError(f"on is {on!r}", hint="a tuple of exceptions: on=(ConnectionError,)")
         jitter: object = self.jitter
         if not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
-            raise UsageError(f"jitter is {self.jitter!r}", hint="it is a share, from 0 to 1")
+            raise UsageError(f"jitter is {self.jitter!r}", hint="use a share from 0 to 1")
         return model.RetryPolicy(
             max_attempts=self.max_attempts,
             max_throttles=self.max_throttles,
@@ -121,7 +121,7 @@ def retry_of(given: object, default: Retry) -> Retry:
     if given is None:
         return default
     if not isinstance(given, Retry):
-        raise UsageError(f"retry is {brief(given)}", hint="it is headway.Retry(max_attempts=…)")
+        raise UsageError(f"retry is {brief(given)}", hint="use headway.Retry(max_attempts=…)")
     return given
 
 

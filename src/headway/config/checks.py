@@ -6,7 +6,6 @@ be a key in the wrong place.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,9 @@ from urllib.parse import SplitResult, urlsplit
 from headway.config.duration_setting import EXPECTED as A_DURATION
 from headway.config.duration_setting import parse_duration
 from headway.config.known_vendors import PROFILES
-from headway.config.settings import CacheMode, Isolation, Preflight
-from headway.core.model import OrderName
+from headway.config.settings import CacheMode, CommandOutput, Isolation, Preflight, ResumeMode
+from headway.core.model import Kind, OrderName
+from headway.lazy_pattern import lazy_pattern
 
 Check = Callable[[object], Any]
 
@@ -27,21 +27,22 @@ LARGEST: Final = 1e12
 LARGEST_COUNT: Final = 2**31 - 1
 CACHE_MODES: Final[tuple[str, ...]] = get_args(CacheMode)
 
-_TARGET: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)i?B", re.ASCII)
+_TARGET: Final = lazy_pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_SIZE: Final = lazy_pattern(r"(\d+(?:\.\d+)?) ?([KMGT]?)i?B", re.ASCII)
+_PERCENT: Final = lazy_pattern(r"(\d{1,3}(?:\.\d+)?) ?%", re.ASCII)
 _SIZES: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_VARIABLE: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 #: Beginnings of keys that could be the name of a variable; no key is shorter than `_SHORTEST_KEY`.
 _KEY_STARTS: Final = ("sk_", "gsk_", "AIza", "hf_", "r8_", "ghp_", "nvapi", "pplx", "xai")
 _SHORTEST_KEY: Final = 20
 #: Endpoints that users paste with an address.
-_ENDPOINT: Final = re.compile(
+_ENDPOINT: Final = lazy_pattern(
     r"/(?:chat/completions|completions|responses|embeddings|messages|openai/deployments(?:/.*)?"
     r"|models/[^/]+:\w+|model/[^/]+/(?:converse|invoke))/?$"
 )
-_API_VERSION: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:-preview)?|preview|latest", re.ASCII)
-_REGION: Final = re.compile(r"[a-z]{2,4}(?:-[a-z]+)+-\d{1,2}", re.ASCII)
+_API_VERSION: Final = lazy_pattern(r"\d{4}-\d{2}-\d{2}(?:-preview)?|preview|latest", re.ASCII)
+_REGION: Final = lazy_pattern(r"[a-z]{2,4}(?:-[a-z]+)+-\d{1,2}", re.ASCII)
 
 
 def expected(what: str, value: object) -> ValueError:
@@ -139,6 +140,18 @@ def size(value: object) -> int:
     return int(float(parts[1]) * _SIZES[parts[2]])
 
 
+def memory_budget(value: object) -> float:
+    """A share of the free memory (up to 1), or bytes; 0: no limit."""
+    if isinstance(value, str) and (parts := _PERCENT.fullmatch(value)) is not None:
+        share = float(parts[1]) / 100.0
+        if 0.0 < share <= 1.0:
+            return share
+    try:
+        return float(size(value))
+    except ValueError:
+        raise expected('a share such as "75%" or a size such as "4GB"', value) from None
+
+
 def command(value: object) -> tuple[str, ...]:
     """A program and its arguments."""
     if isinstance(value, list) and value and all(isinstance(part, str) and part for part in value):
@@ -151,6 +164,36 @@ def exit_codes(value: object) -> tuple[int, ...]:
     if isinstance(value, list) and all(type(code) is int and 0 < code < 256 for code in value):
         return tuple(value)
     raise expected("a list of exit codes, from 1 to 255", value)
+
+
+def arguments(value: object) -> tuple[str, ...]:
+    """A list of texts."""
+    if isinstance(value, list) and all(isinstance(part, str) and part for part in value):
+        return tuple(value)
+    raise expected('a list of texts, such as ["--verbose"]', value)
+
+
+def exit_code_kinds(value: object) -> dict[int, str]:
+    """Exit codes, and the kind of error that each means."""
+    if not isinstance(value, dict):
+        raise expected('a table such as {75 = "hold"}', value)
+    kinds = [str(kind) for kind in Kind]
+    for code, kind in value.items():
+        if not (code.isdecimal() and 0 < int(code) < 256):
+            raise expected(f"exit codes from 1 to 255, not '{code}'", value)
+        if kind not in kinds:
+            raise ValueError(f"expected a kind of error for exit code {code}: {', '.join(kinds)}")
+    return {int(code): kind for code, kind in value.items()}
+
+
+def command_output(value: object) -> str:
+    """What a program prints."""
+    return _one_of(value, get_args(CommandOutput))
+
+
+def resume_mode(value: object) -> str:
+    """Whether sessions are resumed."""
+    return _one_of(value, get_args(ResumeMode))
 
 
 def below(value: object) -> str:
@@ -240,6 +283,8 @@ def profile(value: object) -> str:
     if not isinstance(value, str):
         raise expected("the name of a vendor", value)
     if value not in PROFILES:
+        import difflib  # imported only for an error
+
         near = difflib.get_close_matches(value, PROFILES, n=1)
         raise ValueError(
             f"unknown; did you mean '{near[0]}'?"

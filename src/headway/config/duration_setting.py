@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from headway.core.model import DAY_S, MINUTE_S
+from headway.lazy_pattern import lazy_pattern
 
 HOUR_S: Final = 3600.0
 #: Headway waits for nothing longer than a (leap) year.
@@ -18,11 +19,11 @@ LONGEST_S: Final = 366 * DAY_S
 EXPECTED: Final = 'a duration such as "10m", "250ms" or "1h30m"'
 
 _FIGURE: Final = r"\d{1,12}(?:\.\d{1,12})?"
-_PARTS: Final = re.compile(
+_PARTS: Final = lazy_pattern(
     rf"(?:({_FIGURE})d)?\s?(?:({_FIGURE})h)?\s?(?:({_FIGURE})m)?\s?(?:({_FIGURE})s)?\s?(?:({_FIGURE})ms)?",
     re.ASCII,
 )
-_PLAIN: Final = re.compile(_FIGURE, re.ASCII)
+_PLAIN: Final = lazy_pattern(_FIGURE, re.ASCII)
 #: Factor and divisor of each unit: 250 ms are 250 ÷ 1000 s, exact to the last bit.
 _WORTH: Final = ((DAY_S, 1.0), (HOUR_S, 1.0), (MINUTE_S, 1.0), (1.0, 1.0), (1.0, 1000.0))
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from headway.config.trust import user_name
 from headway.errors import ConfigError
+from headway.lazy_pattern import lazy_pattern
 
 #: Permission bits of the group and of other users.
 _OTHERS: Final = stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
@@ -28,11 +29,13 @@ _WHO: Final = {
     stat.S_IWGRP: "its group can write",
     stat.S_IRGRP: "its group can read",
 }
-_LINE: Final = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.ASCII | re.DOTALL)
-_QUOTED: Final = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"")
-_ESCAPE: Final = re.compile(r"\\(.)")
+_LINE: Final = lazy_pattern(
+    r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.ASCII | re.DOTALL
+)
+_QUOTED: Final = lazy_pattern(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"")
+_ESCAPE: Final = lazy_pattern(r"\\(.)")
 _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
-_COMMENT: Final = re.compile(r"[ \t]#|^#")
+_COMMENT: Final = lazy_pattern(r"[ \t]#|^#")
 
 
 def read_env_file(path: Path) -> dict[str, str]:

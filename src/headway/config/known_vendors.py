@@ -6,12 +6,13 @@ their headers and error texts mean is in `providers.limits.profiles`, under the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
+
+from headway.lazy_pattern import lazy_pattern
 
 #: The placeholder for the region.
 REGION: Final = "{region}"
@@ -25,7 +26,7 @@ class Vendor(msgspec.Struct, frozen=True):
     variable: str
     base_url: str
     kind: str = "openai"
-    #: One of its models, for examples; "" where names change too fast.
+    #: An inexpensive model, which `headway init` makes the default; "" where it depends on the account (deployments, regions).
     model: str = ""
     #: Limits where a configuration sets none.
     limits: Mapping[str, Any] = {}
@@ -58,14 +59,36 @@ VENDORS: Final = (
         f"https://bedrock-runtime.{REGION}.amazonaws.com",
         "bedrock",
     ),
-    Vendor("groq", "Groq", "GROQ_API_KEY", "https://api.groq.com/openai/v1"),
-    Vendor("mistral", "Mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1"),
-    Vendor("together", "Together", "TOGETHER_API_KEY", "https://api.together.xyz/v1"),
-    Vendor("openrouter", "OpenRouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1"),
-    Vendor("deepseek", "DeepSeek", "DEEPSEEK_API_KEY", "https://api.deepseek.com/v1"),
-    Vendor("xai", "xAI", "XAI_API_KEY", "https://api.x.ai/v1"),
-    Vendor("fireworks", "Fireworks", "FIREWORKS_API_KEY", "https://api.fireworks.ai/inference/v1"),
-    Vendor("cohere", "Cohere", "COHERE_API_KEY", "https://api.cohere.ai/compatibility/v1"),
+    Vendor("groq", "Groq", "GROQ_API_KEY", "https://api.groq.com/openai/v1", model="openai/gpt-oss-20b"),
+    Vendor(
+        "mistral", "Mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1", model="mistral-small-latest"
+    ),
+    Vendor(
+        "together", "Together", "TOGETHER_API_KEY", "https://api.together.xyz/v1", model="openai/gpt-oss-120b"
+    ),
+    Vendor(
+        "openrouter",
+        "OpenRouter",
+        "OPENROUTER_API_KEY",
+        "https://openrouter.ai/api/v1",
+        model="openrouter/auto",
+    ),
+    Vendor("deepseek", "DeepSeek", "DEEPSEEK_API_KEY", "https://api.deepseek.com/v1", model="deepseek-chat"),
+    Vendor("xai", "xAI", "XAI_API_KEY", "https://api.x.ai/v1", model="grok-4.3"),
+    Vendor(
+        "fireworks",
+        "Fireworks",
+        "FIREWORKS_API_KEY",
+        "https://api.fireworks.ai/inference/v1",
+        model="accounts/fireworks/models/gpt-oss-20b",
+    ),
+    Vendor(
+        "cohere",
+        "Cohere",
+        "COHERE_API_KEY",
+        "https://api.cohere.ai/compatibility/v1",
+        model="command-a-03-2025",
+    ),
     # Servers on this machine queue instead of refusing. The limit is what they serve at once by default, so that no attempt
     # waits in their queue. vLLM's max_num_seqs is 256; llama.cpp has four slots; Ollama serves one request at a time, and
     # a few more in flight keep it busy.
@@ -85,10 +108,10 @@ ALIASES: Final = {"GEMINI_API_KEY": "GOOGLE_API_KEY"}
 
 #: The hosts of vendors without a single address. Their clouds also have hosts of customers, which do not match.
 _DOMAINS: Final = {
-    "azure": re.compile(
+    "azure": lazy_pattern(
         r"[a-z0-9-]+\.(?:openai\.azure\.(?:com|us|cn)|cognitiveservices\.azure\.(?:com|us|cn)|services\.ai\.azure\.com)"
     ),
-    "bedrock": re.compile(
+    "bedrock": lazy_pattern(
         r"bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?"
         r"|vpce-[a-z0-9-]+\.bedrock-runtime\.[a-z0-9-]+\.vpce\.amazonaws\.com(?:\.cn)?"
     ),

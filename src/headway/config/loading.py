@@ -5,8 +5,7 @@ Without a file, or with a file that has no providers, the providers are those wh
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +13,8 @@ import msgspec
 
 from headway.config import checks, toml_schema
 from headway.config.env_file import read_env_file
+from headway.config.kinds import KINDS
+from headway.config.kinds.programs import AGENT_NAMES
 from headway.config.known_vendors import BY_NAME
 from headway.config.settings import Config, ProviderConfig
 from headway.config.toml_file import DEFAULT_DB, read_config
@@ -47,15 +48,31 @@ def with_overrides(config: Config, **flags: object) -> Config:
     """
     given = {name: value for name, value in flags.items() if value is not None}
     if unknown := given.keys() - toml_schema.RUN.keys() - {"db"}:
-        raise TypeError(f"there are no such settings: {', '.join(sorted(unknown))}")
+        raise TypeError(f"unknown settings: {', '.join(sorted(unknown))}")
     if "db" in given:
         db = _database("--db", given.pop("db"), Path(), UsageError)
         config = msgspec.structs.replace(config, db=db, db_is_named=True)
     fields = {toml_schema.FIELDS.get(name, name): _flag(name, value) for name, value in given.items()}
     config = msgspec.structs.replace(config, run=msgspec.structs.replace(config.run, **fields))
     if "provider" in given:
+        config = with_agents(config, (str(given["provider"]),))
         _check_provider(config, "--provider", UsageError)
     return config
+
+
+def with_agents(config: Config, names: Iterable[str]) -> Config:
+    """The settings with a provider for each of these names that is an agent CLI and has no table: all its keys have defaults."""
+    missing = [name for name in names if name in AGENT_NAMES and name not in config.providers]
+    if not missing:
+        return config
+    providers = {**config.providers, **{name: _agent(name) for name in missing}}
+    return msgspec.structs.replace(config, providers=providers)
+
+
+def _agent(name: str) -> ProviderConfig:
+    values: dict[str, Any] = {"kind": name}
+    KINDS[name].complete(values)
+    return ProviderConfig(name=name, **values)
 
 
 def with_insecure_http(config: Config) -> Config:
@@ -116,9 +133,11 @@ def _check_provider(config: Config, where: str, error: type[HeadwayError]) -> No
     name = config.run.provider
     if name is None or name in config.providers:
         return
-    near = difflib.get_close_matches(name, config.providers, n=1)
-    known = ", ".join(config.providers) or "none"
-    advice = f"; did you mean '{near[0]}'?" if near else f"; there are: {known}"
+    import difflib  # imported only for an error
+
+    known = list(dict.fromkeys((*config.providers, *sorted(AGENT_NAMES))))  # Agent CLIs need no table.
+    near = difflib.get_close_matches(name, known, n=1)
+    advice = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known)}"
     raise error(f"{where}: there is no provider of that name{advice}")
 
 

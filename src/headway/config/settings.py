@@ -17,6 +17,10 @@ from headway.core.model import LaneLimits, OrderName, Price, RetryPolicy
 
 Isolation = Literal["process", "thread", "inline"]
 Preflight = Literal["canary", "command", "none"]
+#: What a program prints.
+CommandOutput = Literal["text", "json", "jsonl"]
+#: Whether a unit's next attempt continues the session of the last one.
+ResumeMode = Literal["session", "none"]
 #: Which requests may be answered from the cache, and are stored in it.
 CacheMode = Literal["off", "deterministic", "all"]
 #: The largest answer. The longest chat completions have a few MB; a larger one is a fault or an attack, except embeddings
@@ -39,7 +43,7 @@ class WorkersConfig(msgspec.Struct, frozen=True):
     """The settings of `kind = "python"`: a function, where it runs, and where its rate limits are searched for.
 
     `workers` of 0 is one for each core, `recycle_after` of 0 is never. `failure_logs` is a pattern below the file's
-    directory; `limit_exit_codes` are the codes that mean "a rate limit was met".
+    directory; `limit_exit_codes` are the codes that mean "a rate limit was reached".
     """
 
     target: str
@@ -55,6 +59,33 @@ class WorkersConfig(msgspec.Struct, frozen=True):
     limit_exit_codes: tuple[int, ...] = ()
     #: The variables that workers and the preflight's command get; None: all.
     env: tuple[str, ...] | None = None
+
+
+class CommandConfig(msgspec.Struct, frozen=True):
+    """The settings of `kind = "command"` and of agent CLIs: the program, its options, and where its rate limits are searched for.
+
+    `exit_codes` are exit codes that mean a kind of error. `directory` is relative to the file's directory.
+    """
+
+    command: tuple[str, ...]
+    output: CommandOutput = "text"
+    exit_codes: dict[int, str] = {}
+    directory: str = "."
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] | None = None
+    workers: int = 0
+    max_turns: int = 0
+    allowed_tools: tuple[str, ...] = ()
+    #: The CLI's own word. Permissions are bypassed only if it stands here.
+    permission_mode: str = ""
+    max_unit_cost: float = 0.0
+    resume: ResumeMode = "session"
+    preflight: Preflight = "canary"
+    preflight_command: tuple[str, ...] = ()
+    preflight_timeout_s: float = 30.0
+    failure_logs: str = ""
+    #: What all its processes together may take: up to 1 a share of what is free, above that bytes; 0: no limit.
+    memory_budget: float = 0.75
 
 
 class ProviderConfig(msgspec.Struct, frozen=True):
@@ -133,6 +164,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     weight: float = 1.0
     cache: CacheMode = "off"
     order: OrderName = "auto"
+    max_wait_s: float = 0.0
 
 
 class Config(msgspec.Struct, frozen=True):

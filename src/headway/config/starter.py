@@ -144,12 +144,12 @@ _LIMITS: Final = """\
 # The limits of this account. All are optional: lanes read limits from the provider's headers, or find them.
 # A limit is a ceiling; 0 means unlimited.
 #[providers.{name}.limits]
-#rpm = 3000                     # requests a minute
-#tpm = 200_000                  # tokens a minute, input and output together
-#input_tpm = 100_000            # input tokens a minute
-#output_tpm = 50_000            # output tokens a minute
-#rpd = 10_000                   # requests a day
-#tpd = 5_000_000                # tokens a day
+#rpm = 3000                     # requests per minute
+#tpm = 200_000                  # tokens per minute, input and output together
+#input_tpm = 100_000            # input tokens per minute
+#output_tpm = 50_000            # output tokens per minute
+#rpd = 10_000                   # requests per day
+#tpd = 5_000_000                # tokens per day
 #max_concurrency = 64           # requests in flight
 #min_gap = "0s"                 # the least time between two starts
 #burst = "auto"                 # the bucket's depth as a duration; "auto" finds it
@@ -163,7 +163,7 @@ _LIMITS: Final = """\
 #hold_margin = "2s"             # how long after a reset the lane opens
 #default_wait = "60s"           # how long a hold lasts if the provider does not say
 
-# Prices in USD a million tokens, if they differ from the price list (pip install 'headway[prices]').
+# Prices in USD per million tokens, if they differ from the price list.
 #[providers.{name}.prices]
 #input = 0.0
 #output = 0.0
@@ -212,8 +212,10 @@ def _settings(account: DetectedAccount, *, full: bool) -> Iterator[tuple[str, st
         yield f'region = "{account.region}"', ""
     if account.variable not in AWS_VARIABLES:
         yield f'api_key_env = "{account.variable}"', "the NAME of the variable, never the key"
-    on = "#" if account.where else ""
-    yield f'{on}model = "{account.model or "MODEL"}"', "for rows that name none"
+    if account.model:
+        yield f'model = "{account.model}"', "for rows that name none"
+    else:
+        yield '#model = "MODEL"', "for rows that name none: one of your deployments or models"
     if full:
         yield '#pool = "all"', "all models share one limit, under this name"
         yield "#stream = true", "whether answers are streamed"
@@ -236,9 +238,10 @@ def _run(provider: str, *, several: bool) -> str:
 [run]
 {named}
 #concurrency = 0                # requests in flight over all lanes; 0: each lane finds its own
-#max_attempts = 5               # tries a unit
+#max_attempts = 5               # attempts per unit
 #timeout = "10m"                # for one attempt
 #max_duration = "0s"            # for the whole run; 0: none
+#max_wait = "0s"                # for a unit in the queue, until its first start; 0: none
 #max_cost = 0                   # USD for the whole run; 0: none; prices must be known
 #max_hold = "26h"               # the longest hold that a run waits for; "unlimited": any
 #weight = 1                     # share of lanes with other jobs: 3 gets three times as much as 1

@@ -27,6 +27,11 @@ def read_config(path: Path) -> Config:
     return _File(path).config(_parse(path))
 
 
+def provider_from(name: str, table: dict[str, Any], root: Path) -> ProviderConfig:
+    """The settings of one provider, from a table that is in no file."""
+    return _File(root / "headway.toml")._provider(name, table)
+
+
 def _parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
@@ -167,7 +172,8 @@ class _File:
         fields = {}
         for key, value in self._named(table, place).items():
             if key not in keys:
-                raise self._wrong(dotted(place, key), toml_schema.unknown_key(key, keys))
+                text = toml_schema.unknown_key(key, keys, is_table=isinstance(value, dict))
+                raise self._wrong(dotted(place, key), text)
             check = keys[key]
             try:
                 fields[toml_schema.FIELDS.get(key, key)] = check(value) if check is not None else value

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -62,6 +61,7 @@ RUN: Final[Keys] = {
     "max_attempts": checks.attempts,
     "timeout": checks.some_time,
     "max_duration": checks.duration,
+    "max_wait": checks.duration,
     "max_cost": checks.amount,
     "max_hold": checks.longest_hold,
     "weight": checks.weight,
@@ -100,6 +100,7 @@ FIELDS: Final = {
     "default_wait": "default_wait_s",
     "timeout": "timeout_s",
     "max_duration": "max_duration_s",
+    "max_wait": "max_wait_s",
     "max_cost": "max_cost_usd",
     "max_hold": "max_hold_s",
     "preflight_timeout": "preflight_timeout_s",
@@ -110,8 +111,15 @@ _LEAST_LIKENESS: Final = 0.6
 _MUCH_MORE_SIMILAR: Final = 0.2
 
 
-def unknown_key(key: str, known: Iterable[str]) -> str:
+#: Keys whose values are tables.
+_TABLE_NAMES: Final = ("providers", "run", "limits", "retry", "prices", "models")
+
+
+def unknown_key(key: str, known: Iterable[str], *, is_table: bool = False) -> str:
     """The error for an unknown key: the nearest known key, the table that it belongs to, or all keys of this table."""
+    known = list(known)
+    if is_table and (near := _nearest(key, [name for name in known if name in _TABLE_NAMES])):
+        return f"unknown table; did you mean '{near}'?"
     if key in ("api_key", "key", "token"):
         return "a key is never written into this file; name the variable that holds it: api_key_env"
     if elsewhere := [place for place, keys in TABLES.items() if key in keys]:
@@ -127,12 +135,16 @@ def unknown_key(key: str, known: Iterable[str]) -> str:
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:
+    import difflib  # imported only for an error
+
     return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=_LEAST_LIKENESS)), "")
 
 
 def _likeness(key: str, other: str) -> float:
+    import difflib  # imported only for an error
+
     return difflib.SequenceMatcher(None, other, key).ratio()
 
 
 def _in(place: str) -> str:
-    return f"in [{place}]" if place else "on top, before every [table]"
+    return f"in [{place}]" if place else "at the top, before every [table]"

@@ -33,12 +33,16 @@ class Requeue(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """The unit has ended. `code` is an error kind, or interrupted, deadline, budget, upstream_failed."""
+    """The unit has ended. `code` is an error kind, or interrupted, deadline, budget, upstream_failed.
+
+    `upstream` is the unit because of which it was skipped.
+    """
 
     unit: Unit
     status: Status
     code: str = ""
     message: str = ""
+    upstream: int | None = None
 
 
 class CancelAttempt(msgspec.Struct, frozen=True, gc=False):
@@ -48,7 +52,17 @@ class CancelAttempt(msgspec.Struct, frozen=True, gc=False):
 
 
 NoticeKind = Literal[
-    "held", "released", "stopped", "reopened", "breaker_opened", "breaker_closed", "limit", "shared", "usage"
+    "held",
+    "released",
+    "stopped",
+    "reopened",
+    "breaker_opened",
+    "breaker_closed",
+    "limit",
+    "shared",
+    "usage",
+    "exhausted",
+    "memory",
 ]
 
 
@@ -64,8 +78,8 @@ class Notice(msgspec.Struct, frozen=True, gc=False):
 class Fetch(msgspec.Struct, frozen=True, gc=False):
     """Bring up to `n` further units of a lane, and answer with `Units`. One fetch of a lane is under way at a time.
 
-    `longest`: bring the longest of all units that are left, by this table, not the first. `sized`: the answer says how many
-    are left, and which are the largest.
+    `longest`: bring the longest of all units that are left, by this table, not the first. `sized`: the answer says which of those
+    that are left are the largest.
     """
 
     lane: str

@@ -11,6 +11,21 @@ from headway.core.lanes.job_share import Grant
 from headway.core.model import Hint, LaneLimits, LaneSpec, Outcome, Unit, Usage
 
 
+class Delayed(msgspec.Struct, frozen=True, gc=False):
+    """The request of an attempt cannot be written yet: its intent is not on disk, or no connection is open.
+
+    `Written` follows, or the end of the attempt.
+    """
+
+    index: int
+
+
+class Written(msgspec.Struct, frozen=True, gc=False):
+    """The request of an attempt that was `Delayed` has just been written."""
+
+    index: int
+
+
 class RequestAccepted(msgspec.Struct, frozen=True, gc=False):
     """The provider accepted the request: its first headers have arrived, its answer has not.
 
@@ -69,28 +84,48 @@ class SetLimits(msgspec.Struct, frozen=True, gc=False):
 
 
 class Share(msgspec.Struct, frozen=True, gc=False):
-    """The part of a lane that this job may use, as other jobs begin or cease to use it."""
+    """The part of a lane that this job may use, as other jobs begin or cease to use it. `owed`: see `job_share.owed_to`."""
 
     lane: str
     grant: Grant
+    owed: dict[str, float] | None = None
 
 
 class SetMaxInFlight(msgspec.Struct, frozen=True, gc=False):
-    """The process can have so many requests in flight, of all lanes together; 0: not known.
+    """This run may have so many requests in flight, of all lanes together; 0: not known.
 
-    Sent where the process itself is exhausted (no file descriptors, no ports, no memory): what is in flight goes on, and no
-    lane is blamed.
+    The number is what the process can open. If it is lower than what is in flight, that goes on.
     """
 
     limit: int
 
 
+class HoldAccount(msgspec.Struct, frozen=True, gc=False):
+    """Another process was refused: an account, or one model of it, is closed until an instant."""
+
+    account: str
+    model: str
+    scope: str
+    until: float
+    reason: str
+
+
+class SetMemoryPlaces(msgspec.Struct, frozen=True, gc=False):
+    """So many processes of a lane fit into memory: what one of them takes, and what all may take, in bytes."""
+
+    lane: str
+    places: int
+    each: float
+    budget: float
+
+
 class Units(msgspec.Struct, frozen=True):
     """Units of a lane, by priority, then in the order of the fetch: the answer to `Fetch`, or work that comes by itself.
 
-    `more`: the source has further units of the lane, and a `Fetch` will bring them. Where the fetch was `sized`, `left` is how
-    many, and `largest` has units that stand for them: the next one, where the longest were fetched, and otherwise the largest
-    of each family, of those that are left or were there before. None stand for units whose order must not change.
+    `more`: the source has further units of the lane, and a `Fetch` will bring them. `left` is how many; 0 with `more`: that is not
+    known. Where the fetch was `sized`, `largest` has units that stand for them: the next one, where the longest were fetched, and
+    otherwise the largest of each family, of those that are left or were there before. None stand for units whose order must not
+    change.
     """
 
     lane: str
@@ -98,6 +133,12 @@ class Units(msgspec.Struct, frozen=True):
     more: bool
     left: int = 0
     largest: Sequence[Unit] = ()
+
+
+class ExtraUnits(msgspec.Struct, frozen=True):
+    """Units that come out of turn, because another terminal asks for them. No fetch brings them again. Some may have ended before."""
+
+    units: Sequence[Unit]
 
 
 class SerialUnits(msgspec.Struct, frozen=True):
@@ -151,7 +192,9 @@ class Abort(msgspec.Struct, frozen=True, gc=False):
 
 
 Event = (
-    RequestAccepted
+    Delayed
+    | Written
+    | RequestAccepted
     | Finished
     | AnswerRejected
     | Cancelled
@@ -159,8 +202,11 @@ Event = (
     | OpenLane
     | SetLimits
     | SetMaxInFlight
+    | HoldAccount
+    | SetMemoryPlaces
     | Share
     | Units
+    | ExtraUnits
     | SerialUnits
     | RestUnits
     | Rendered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from headway.core.unit_states import Status
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headway.core.budget import Budget
-    from headway.core.lanes.lane import Lane
+    from headway.core.lanes.lane import LaneState
     from headway.core.lanes.queueing.queue import Entry
     from headway.core.scheduler import Scheduler
 
@@ -22,6 +23,7 @@ def check(scheduler: Scheduler) -> None:
     """Raise AssertionError with a description unless every invariant holds."""
     _check_permits(scheduler)
     _check_places(scheduler)
+    _check_exclusion(scheduler)
     _check_rendering(scheduler)
     _check_fetches(scheduler)
     _check_budget(scheduler)
@@ -63,10 +65,29 @@ def _check_places(scheduler: Scheduler) -> None:
     for entry in scheduler.in_memory():
         assert entry.unit.index not in seen, f"unit {entry.unit.index} is in two places"
         seen.add(entry.unit.index)
-    blocked = sum(1 for _ in scheduler.waiting.entries())
-    assert blocked == scheduler.waiting.count, (
-        f"{blocked} units wait for others, {scheduler.waiting.count} counted"
+    blocked = Counter(entry.lane.key for entry in scheduler.waiting.entries())
+    assert blocked == scheduler.waiting.per_lane, (
+        f"{blocked} units wait for others, {scheduler.waiting.per_lane} counted"
     )
+    assert blocked.total() == scheduler.waiting.count, (
+        f"{blocked.total()} units wait for others, {scheduler.waiting.count} counted"
+    )
+
+
+def _check_exclusion(scheduler: Scheduler) -> None:
+    """One unit of a group is in flight at most. Of a free group, a lane that has units aside has one in its queue, or its
+    request is being made."""
+    groups = Counter(entry.unit.exclusive for entry in scheduler.out.values() if entry.unit.exclusive)
+    for group, count in groups.items():
+        assert count == 1, f"{count} units of group {group} are in flight"
+        assert scheduler.exclusion.is_busy(group), f"group {group} is in flight and counts as free"
+    for entry in scheduler.exclusion.entries():
+        group = entry.unit.exclusive
+        queued = {one.unit.exclusive for one in entry.lane.queue.entries()}
+        queued |= {one.unit.exclusive for one in scheduler.rendering.values() if one.lane is entry.lane}
+        assert group in groups or group in queued, (
+            f"unit {entry.unit.index} waits for group {group}, which is free"
+        )
 
 
 def _check_fetches(scheduler: Scheduler) -> None:
@@ -95,12 +116,13 @@ def _check_reserved(budget: Budget, entries: Iterable[Entry]) -> None:
     assert budget.out == len(out), f"{budget.name} counts {budget.out} in flight, {len(out)} are"
 
 
-def _check_lane(lane: Lane) -> None:
+def _check_lane(lane: LaneState) -> None:
     assert 0 <= lane.unanswered <= lane.in_flight, f"lane {lane.key}: {lane.unanswered} without a word"
+    assert 0 <= lane.unwritten.count <= lane.in_flight, f"lane {lane.key}: {lane.unwritten.count} unwritten"
     assert lane.in_flight >= 0, f"lane {lane.key} has {lane.in_flight} in flight"
     size, most = lane.window.size, lane.window.configured
     assert min(1, most) <= size <= most, f"lane {lane.key}: a window of {size}, {most} are configured"
-    for meter in lane.meters:
+    for meter in lane.limits.meters:
         assert meter.rate > 0.0, f"lane {lane.key}: {meter.name} has no rate"
         assert meter.full_at == meter.full_at, f"lane {lane.key}: {meter.name} is not a number"
         assert meter.depth_s <= meter.ceiling_s + DRIFT, (

@@ -160,6 +160,10 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     input_most: float = 0.0
     input_usd: float = 0.0
     open_input: bool = False
+    #: When it was submitted, if that was after the beginning of the run.
+    submitted_at: float = 0.0
+    #: Units with the same number run one at a time, in any lane; 0: with any other.
+    exclusive: int = 0
 
 
 class LimitReport(msgspec.Struct, frozen=True, gc=False):
@@ -178,6 +182,27 @@ class LimitReport(msgspec.Struct, frozen=True, gc=False):
     remaining_precision: float = 1.0
 
 
+class AccountWindow(msgspec.Struct, frozen=True, gc=False):
+    """A window of a subscription: how much of it is used (0 to 1), when it begins anew, and its status in the provider's words:
+    `allowed`, `allowed_warning` or `rejected`.
+    """
+
+    name: str
+    used: float | None = None
+    resets_utc: float | None = None
+    status: str = "allowed"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it refuses requests."""
+        return self.status == "rejected"
+
+    @property
+    def of_model(self) -> bool:
+        """Whether it counts the use of one model only: `seven_day_opus`."""
+        return self.name.startswith("seven_day_")
+
+
 class Hint(msgspec.Struct, frozen=True, gc=False):
     """Everything that a response says about limits. `precision_s` is the step to which `retry_after_s` was rounded up.
 
@@ -189,6 +214,8 @@ class Hint(msgspec.Struct, frozen=True, gc=False):
     precision_s: float = 0.0
     dimension: Dimension | None = None
     growing: bool = False
+    #: The windows of a subscription.
+    windows: tuple[AccountWindow, ...] = ()
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -198,7 +225,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     the name has no address, TLS failed, connecting timed out): no provider can charge for it. True may be a guess.
     `reached` is False if no response came, sent or not; the breaker uses it. `worked` is True if the provider made an answer
     that could not be used: such a failure may be charged. `wrong_path`: the server has no such path (a 404 about the
-    address, not about the model). `disbelieved` is a reported usage that is impossible.
+    address, not about the model). `disbelieved` is a reported usage that is impossible. `exhausted`: this process itself had no
+    file, port or memory left for the attempt. That is the fault of neither the provider nor the unit.
     """
 
     kind: Kind | None = None
@@ -210,6 +238,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     sent: bool = True
     wrong_path: bool = False
     disbelieved: Usage | None = None
+    exhausted: bool = False
 
 
 SUCCESS: Final = Outcome()
@@ -335,16 +364,22 @@ class LaneSpec(msgspec.Struct, frozen=True):
     own_failures: bool = False
     #: If it is known to have no limits: what is in flight follows the throughput that more of it brings.
     follow_throughput: bool = False
+    #: The account that it belongs to, if other lanes may belong to it, too, and its model there.
+    account: str = ""
+    account_model: str = ""
 
 
 class Settings(msgspec.Struct, frozen=True):
     """Settings of the whole run. 0 (or None) is no cap, except for `max_hold_s`: 0 waits for no hold at all."""
 
     concurrency: int = 0
-    #: How many requests the process can have in flight: its file descriptors, less some to spare. `SetMaxInFlight` changes it.
+    #: How many requests the process can have in flight; 0: not known. `SetMaxInFlight` changes it.
     max_in_flight: int = 0
     max_cost_usd: float = 0.0
     deadline_at: float | None = None
+    #: How long a unit may wait for its first start, from the beginning of the run, or from when the units that it waits for
+    #: have succeeded.
+    max_wait_s: float = 0.0
     max_hold_s: float | None = None
     #: The least gap between any two starts, in all lanes (`--delay`, which forces serial order too).
     delay_s: float = 0.0

@@ -175,6 +175,20 @@ class UsageDisbelieved(Reason, frozen=True, tag="usage_disbelieved"):
     output_tokens: float
 
 
+class ProcessExhausted(Reason, frozen=True, tag="process_exhausted"):
+    """The process itself had no file, port or memory left: fewer requests are in flight from now on."""
+
+    message: str
+
+
+class MemoryBinds(Reason, frozen=True, tag="memory_binds"):
+    """So many processes of the lane fit into memory: bytes that each takes, and that all may take."""
+
+    places: int
+    each: float
+    budget: float
+
+
 NoticeReason = (
     StopReason
     | ProviderMessage
@@ -188,6 +202,8 @@ NoticeReason = (
     | OthersGone
     | TakesLess
     | UsageDisbelieved
+    | ProcessExhausted
+    | MemoryBinds
 )
 
 
@@ -215,6 +231,8 @@ class WaitCode(StrEnum):
     SERIAL_FIRST = "serial_first"
     READING = "reading"
     OTHER_UNITS = "other_units"
+    SAME_DIRECTORY = "same_directory"
+    ONE_AHEAD = "one_ahead"
 
 
 class Wait(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ class Scheduler(RunState):
     """The pure core: the state of a run and the one method that changes it."""
 
     def __init__(self, lanes: Iterable[LaneSpec], settings: Settings | None = None, now: float = 0.0) -> None:
-        super().__init__(settings or Settings())
+        super().__init__(settings or Settings(), now)
         moves = self._moves = UnitMoves(self)
         control = LaneControl(self)
         supply = Supply(self, moves)
@@ -43,6 +43,8 @@ class Scheduler(RunState):
         self._end = RunEnd(self, moves)
         attempts = Attempts(self, control, moves, spending)
         self._react: dict[type, Callable[[Any, float], None]] = {
+            events.Delayed: attempts.delayed,
+            events.Written: attempts.written,
             events.RequestAccepted: attempts.admitted,
             events.Finished: attempts.finished,
             events.AnswerRejected: attempts.rejected,
@@ -51,8 +53,11 @@ class Scheduler(RunState):
             events.OpenLane: control.open_lane,
             events.SetLimits: control.set_limits,
             events.SetMaxInFlight: self._set_max_in_flight,
+            events.HoldAccount: control.hold_account,
+            events.SetMemoryPlaces: control.set_memory_places,
             events.Share: control.share,
             events.Units: supply.units,
+            events.ExtraUnits: supply.extra_units,
             events.SerialUnits: supply.serial_units,
             events.RestUnits: self._end.rest_units,
             events.Rendered: supply.rendered,
@@ -69,6 +74,7 @@ class Scheduler(RunState):
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
         """Apply events at `now`; returns the commands to carry out, with at most one `Wake` among them."""
         self.commands = []
+        self.now = now
         react = self._react
         for event in happened:
             react[type(event)](event, now)
@@ -77,7 +83,6 @@ class Scheduler(RunState):
 
     def _set_max_in_flight(self, event: events.SetMaxInFlight, now: float) -> None:
         self.max_in_flight = event.limit
-        self.dirty.update(self.lanes)
 
     def _input_closed(self, event: events.InputClosed, now: float) -> None:
         self.input_open = False

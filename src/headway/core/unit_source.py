@@ -14,6 +14,7 @@ from typing import Protocol
 
 from headway.core.commands import AnyFetch, Command, Fetch, FetchRest, FetchSerial, Wake
 from headway.core.events import Event, RestUnits, SerialUnits, Units
+from headway.core.lanes.in_flight.connections_ahead import connections_ahead
 from headway.core.lanes.queueing.unit_lengths import NOTHING_KNOWN, LengthTable
 from headway.core.model import Unit
 from headway.core.scheduler import Scheduler
@@ -105,7 +106,7 @@ def answer(source: UnitSource, fetch: AnyFetch) -> Event:
         largest = source.largest(fetch.lane) if fetch.sized else ()
         units = source.take(fetch.lane, fetch.n, fetch.longest)
         if not fetch.sized:
-            return Units(fetch.lane, units, more=len(units) == fetch.n)
+            return Units(fetch.lane, units, len(units) == fetch.n, source.remaining(fetch.lane))
         if fetch.longest is not None:
             largest = source.largest(fetch.lane)
         return Units(fetch.lane, units, len(units) == fetch.n, source.remaining(fetch.lane), largest)
@@ -129,6 +130,10 @@ class FedScheduler:
             commands += [command for command in latest if not isinstance(command, NOT_KEPT)]
             latest = self.scheduler.handle([answer(self.source, fetch) for fetch in fetches], now)
         return commands + latest
+
+    def connections_ahead(self, lane: str, now: float) -> int:
+        """How many connections a lane should have open beyond those in use."""
+        return connections_ahead(self.scheduler.lanes[lane], now)
 
 
 FETCHES = (Fetch, FetchSerial, FetchRest)

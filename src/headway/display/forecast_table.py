@@ -14,6 +14,8 @@ from headway.forecast.figures import Forecast, LaneForecast, Range
 #: On a terminal narrower than WIDE, ranges are below their estimates; narrower than NARROW, tokens are left out.
 WIDE: Final = 140
 NARROW: Final = 100
+#: Below this, there is no table.
+TABLE: Final = 64
 
 
 def table(forecast: Forecast, width: int = WIDE) -> Table:
@@ -21,11 +23,12 @@ def table(forecast: Forecast, width: int = WIDE) -> Table:
     rows = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_footer=len(forecast.lanes) > 1)
     cells = [_cells(lane, width) for lane in forecast.lanes]
     total = _total(forecast, width)
-    shown = [name for name in total if width >= NARROW or not name.startswith("tokens")]
+    programs = all(lane.program for lane in forecast.lanes)
+    shown = [name for name in total if not name.startswith("tokens") or (width >= NARROW and not programs)]
     for name in shown:
         words = name in ("lane", "limited by")
         rows.add_column(
-            name, total[name], justify="left" if words else "right", no_wrap=not words, overflow="fold",
+            "units" if programs and name == "requests" else name, total[name], justify="left" if words else "right", no_wrap=not words, overflow="fold",
             min_width=12 if words else None,
         )  # fmt: skip
     for row in cells:
@@ -33,12 +36,25 @@ def table(forecast: Forecast, width: int = WIDE) -> Table:
     return rows
 
 
+def narrow_lines(forecast: Forecast) -> list[str]:
+    """The same for a terminal that is too narrow for a table: the name of a lane, and its figures below."""
+    lines = []
+    lanes = [_cells(lane, WIDE) for lane in forecast.lanes]
+    for cells in (*lanes, *([_total(forecast, WIDE)] if len(lanes) > 1 else [])):
+        lines.append(cells["lane"])
+        names = {"requests": "units"} if all(lane.program for lane in forecast.lanes) else {}
+        lines += [
+            f"  {names.get(name, name)}: {text}" for name, text in cells.items() if name != "lane" and text
+        ]
+    return lines
+
+
 def notes(forecast: Forecast) -> list[str]:
     """Notes below the table."""
     lines = list(forecast.notes)
     if forecast.unpriced and forecast.cost_usd is not None:
         lines.append(
-            f"the total is at least {_dollars(forecast.cost_usd.estimate)}: no price for {', '.join(forecast.unpriced)}"
+            f"the total is at least {_dollars(forecast.cost_usd.estimate)}: the cost of {', '.join(forecast.unpriced)} is not known"
         )
     if forecast.simulated < forecast.requests:
         lines.append(
@@ -51,22 +67,23 @@ def _cells(lane: LaneForecast, width: int) -> dict[str, str]:
     return {
         "lane": lane.name,
         "requests": f"{lane.requests:,}",
-        "tokens in": _tokens(lane.input_tokens, width),
-        "tokens out": _tokens(lane.output_tokens, width),
+        "tokens in": "" if lane.program else _tokens(lane.input_tokens, width),
+        "tokens out": "" if lane.program else _tokens(lane.output_tokens, width),
         "cost": "?" if lane.cost_usd is None else _range(lane.cost_usd, _dollars, width),
-        "time": _range(lane.time_s, duration, width),
+        "time": _range(lane.time_s, duration, width) if lane.time_known else "?",
         "limited by": lane.binding,
     }
 
 
 def _total(forecast: Forecast, width: int) -> dict[str, str]:
+    programs = all(lane.program for lane in forecast.lanes)
     return {
         "lane": "total",
         "requests": f"{forecast.requests:,}",
-        "tokens in": _tokens(forecast.input_tokens, width),
-        "tokens out": _tokens(forecast.output_tokens, width),
+        "tokens in": "" if programs else _tokens(forecast.input_tokens, width),
+        "tokens out": "" if programs else _tokens(forecast.output_tokens, width),
         "cost": _total_cost(forecast, width),
-        "time": _range(forecast.time_s, duration, width),
+        "time": _range(forecast.time_s, duration, width) if forecast.time_known else "?",
         "limited by": "",
     }
 

@@ -11,7 +11,7 @@ _HOUR_S: Final = 3600.0
 _DAY_S: Final = 86_400.0
 _YEAR_9999: Final = 253_370_764_800.0
 #: The text for an instant outside the calendar.
-FAR_OFF: Final = "a time that no calendar has"
+FAR_OFF: Final = "an impossible time"
 
 
 def duration(seconds: float) -> str:

@@ -7,22 +7,26 @@ from typing import Any, TextIO
 import msgspec
 
 from headway.display.plain import resend_cost_usd
+from headway.display.report_json import fields_json
 from headway.display.terminal import write_line
-from headway.engine.observer import View
-from headway.reports.run_progress import progress_of
+from headway.engine.observer import AgentActivity, Display, View
+from headway.reports.run_progress import note_agent, progress_fields
 from headway.reports.usage import saved_report
 from headway.safe_text import escaped
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 
-class JsonDisplay:
+class JsonDisplay(Display):
     """Every line has `event`: began, noted, progress, said."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._agents: dict[int, AgentActivity] = {}
 
     def _write(self, event: str, **facts: Any) -> None:
-        write_line(escaped(msgspec.json.encode({"event": event, **facts}).decode()), self._stream)
+        write_line(
+            escaped(msgspec.json.encode({"event": event, **fields_json(facts)}).decode()), self._stream
+        )
 
     def say(self, text: str) -> None:
         self._write("said", text=text)
@@ -48,4 +52,7 @@ class JsonDisplay:
         """Do nothing: progress lines count units."""
 
     def moved(self, view: View) -> None:
-        self._write("progress", **msgspec.structs.asdict(progress_of(view)))
+        self._write("progress", **progress_fields(view, self._agents.values()))
+
+    def activity(self, activity: AgentActivity) -> None:
+        note_agent(self._agents, activity)

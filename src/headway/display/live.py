@@ -1,4 +1,4 @@
-"""The live view on a terminal: a bar for the job and a line per lane; events scroll by above them.
+"""The live view on a terminal: a bar for the job, a line per lane, and a line per agent; events scroll by above them.
 
 It owns only the lines that it draws. It is drawn twice a second from the engine's snapshots and follows the width of the
 terminal. When it is closed, it leaves no lines and no control codes, however the run ended.
@@ -7,6 +7,7 @@ terminal. When it is closed, it leaves no lines and no control codes, however th
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import Final
 
 from rich.cells import cell_len
@@ -18,11 +19,15 @@ from rich.segment import ControlType, Segment
 from rich.table import Table
 from rich.text import Text
 
+from headway.core.lanes.learning.rate_finder import LEARNED
 from headway.core.snapshot import LaneView
+from headway.display.agents.agent_rows import agent_table
 from headway.display.formatting import clock, duration, money, short
+from headway.display.lane_text import windows_text
 from headway.display.plain import began_lines, noted_line
-from headway.engine.observer import View
+from headway.engine.observer import AgentActivity, Display, View
 from headway.reason_text import wait_text
+from headway.reports.run_progress import note_agent
 from headway.safe_text import one_line, without_breaks
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
@@ -35,13 +40,14 @@ NUMBERS: Final = ("in flight", "left", "rate/s", "429s")
 LEAST_WORDS: Final = 5
 
 
-class LiveDisplay:
+class LiveDisplay(Display):
     """Draws on a console that is a terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)  # fmt: skip
         self._began = False
+        self._agents: dict[int, AgentActivity] = {}
         #: The last picture, and the lengths of its lines on the screen.
         self._picture: RenderableType = ""
         self._drawn: list[int] = []
@@ -68,10 +74,14 @@ class LiveDisplay:
     def moved(self, view: View) -> None:
         if self._began:
             self._mind_width()
-            picture = frame(view, self._console.width, self._console.height)
+            picture = frame(view, self._console.width, self._console.height, self._agents.values())
             self._live.update(picture, refresh=True)
             self._picture = picture
             self._measure()
+
+    def activity(self, activity: AgentActivity) -> None:
+        """Remember what an agent does: the next frame shows it."""
+        note_agent(self._agents, activity)
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -97,10 +107,14 @@ class LiveDisplay:
             self._console.control(Control((ControlType.ERASE_IN_LINE, 2), *(up * more)))
 
 
-def frame(view: View, width: int, height: int) -> RenderableType:
-    """One picture of a run."""
-    room = max(1, min(MOST_LANES, height - 5))
-    return Group(_bar(view, width), _lanes(view, width, room))
+def frame(view: View, width: int, height: int, agents: Collection[AgentActivity] = ()) -> RenderableType:
+    """One picture of a run. Agents get what the lanes leave of the height, and at least two rows."""
+    kept = min(3, len(agents) + 1) if agents else 0
+    room = max(1, min(MOST_LANES, height - 5 - kept))
+    lanes = _lanes(view, width, room)
+    left = height - 5 - min(room, len(view.snapshot.lanes))
+    table = agent_table(agents, view.updated_utc, width, max(min(2, height - 6), left - 1))
+    return Group(_bar(view, width), lanes, *([table] if table is not None else []))
 
 
 def _bar(view: View, width: int) -> RenderableType:
@@ -118,7 +132,8 @@ def _bar(view: View, width: int) -> RenderableType:
 
 
 def _job_parts(view: View) -> list[str]:
-    failed = view.ended - view.counts["succeeded"] - view.counts["cached"]
+    cancelled = view.counts.get("cancelled", 0)
+    failed = view.ended - view.counts["succeeded"] - view.counts["cached"] - cancelled
     parts = [duration(view.elapsed_s)]
     if view.paused:
         parts.append("paused")
@@ -127,6 +142,8 @@ def _job_parts(view: View) -> list[str]:
         parts.append("… left" if eta_s is None else f"{duration(eta_s)} left")
     if failed:
         parts.append(f"{failed:,} failed")
+    if cancelled:
+        parts.append(f"{cancelled:,} cancelled")
     if view.cost_usd:
         parts.append(money(view.cost_usd))
     return parts
@@ -180,8 +197,20 @@ def _cells(lane: LaneView, view: View, width: int) -> list[str]:
         f"{lane.refused:,}",
     ]
     if width >= NARROW:
-        cells.append(f"{lane.used_of_binding:.0%} of {lane.binding}" if lane.binding else "")
+        cells.append(_limit(lane, view))
     return [one_line(cell) for cell in (*cells, _waits(lane, view))]
+
+
+def _limit(lane: LaneView, view: View) -> str:
+    """The windows of a subscription, or the limit that binds."""
+    if windows := windows_text(lane.windows, view.updated_utc):
+        return windows
+    return f"{lane.used_of_binding:.0%} of {lane.binding}" if _is_measured(lane) else ""
+
+
+def _is_measured(lane: LaneView) -> bool:
+    """Whether it has a limit to show. A pace is not learned before the provider has answered."""
+    return bool(lane.binding) and (lane.binding != LEARNED or bool(lane.succeeded or lane.refused))
 
 
 def _waits(lane: LaneView, view: View) -> str:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TextIO
 
 import msgspec
 
 from headway.display.formatting import iso, short
 from headway.display.plain import began_lines, noted_line, progress_line
-from headway.engine.observer import View
+from headway.display.report_json import fields_json
+from headway.engine.observer import Observer, View
 from headway.errors import HeadwayError, UsageError
-from headway.reports.run_progress import progress_of
+from headway.reports.run_progress import progress_fields
 from headway.reports.usage import saved_report
 from headway.safe_text import escaped, visible
 from headway.stores.records import Job, JobEvent, UnknownOutcome
@@ -28,24 +29,25 @@ LONGEST: Final = 2_000
 Format = Literal["text", "json"]
 
 
-class LogFile:
+class LogFile(Observer):
     """An observer that writes to a file. A write that fails does not disturb the run."""
 
-    def __init__(self, path: Path, form: Format = "text") -> None:
+    def __init__(self, path: Path, form: Format = "text", file: TextIO | None = None) -> None:
+        """`file` is the open file, where the caller has opened it."""
         self._form = form
         #: The first error of a write; "" if there was none.
         self.write_error = ""
         self._shown_at = time.monotonic()
         try:
             # Line buffering: the log of a killed run is complete.
-            self._file = path.open("a", buffering=1, encoding="utf-8", errors="backslashreplace")
+            self._file = file or path.open("a", buffering=1, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise _unwritable(path, error) from None
 
     def _write(self, event: str, text: str, at_utc: float | None = None, /, **facts: Any) -> None:
         at = iso(time.time() if at_utc is None else at_utc)
         if self._form == "json":
-            line = msgspec.json.encode({"at": at, "event": event, **facts}).decode()
+            line = msgspec.json.encode({"at": at, "event": event, **fields_json(facts)}).decode()
         else:
             line = f"{at}  {short(text, LONGEST)}"
         try:
@@ -83,7 +85,7 @@ class LogFile:
         now = time.monotonic()
         if now - self._shown_at >= INTERVAL_S:
             self._shown_at = now
-            self._write("progress", progress_line(view, iso), **msgspec.structs.asdict(progress_of(view)))
+            self._write("progress", progress_line(view, iso), **progress_fields(view))
 
     def finished(self, lines: list[str], facts: dict[str, Any]) -> None:
         """Write the summary: its lines, or its JSON."""

@@ -10,7 +10,7 @@ from headway.core.snapshot import LaneView
 from headway.display.formatting import clock, duration, money, short, units
 from headway.display.terminal import write_line
 from headway.display.usage_text import saved_text
-from headway.engine.observer import View
+from headway.engine.observer import Display, View
 from headway.reason_text import wait_text
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
@@ -20,11 +20,17 @@ PIPE_S: Final = 10.0
 #: Shorter waits are normal pacing and not shown.
 SHORT_WAIT_S: Final = 3.0
 
+#: The words for events whose code is a term of this project.
+_EVENTS: Final = {"breaker_opened": "no new requests", "breaker_closed": "sending again"}
+
+#: The text of a limit has its time at the end.
+LONGEST_EVENT: Final = 300
+
 #: Formats an instant: local time for people, UTC for logs.
 Clock = Callable[[float], str]
 
 
-class PlainDisplay:
+class PlainDisplay(Display):
     """Writes independent lines to a stream."""
 
     def __init__(self, stream: TextIO, interval_s: float = PIPE_S) -> None:
@@ -83,18 +89,46 @@ def began_lines(job: Job, unknown: list[UnknownOutcome]) -> list[str]:
     text = f"job {job.name}: {units(job.total)}"
     if job.good:
         text += f", {saved_text(job)}, {job.total - job.good:,} to go"
-    if not unknown:
-        return [text]
-    names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
-    lost = f"{units(len(unknown))} may have been sent before the last process ended; the outcome is unknown: {names}"
-    return [text, f"{lost}; sending them again may cost {_resend_cost_text(unknown)}"]
+    requests = [one for one in unknown if not one.program]
+    lines = [text]
+    if requests:
+        lost = (
+            f"{units(len(requests))} may have been sent before the last process ended; the outcome is unknown"
+        )
+        lines.append(f"{lost}: {_ids(requests)}; sending them again may cost {_resend_cost_text(requests)}")
+    return [*lines, *_program_lines([one for one in unknown if one.program])]
+
+
+def _program_lines(unknown: list[UnknownOutcome]) -> list[str]:
+    """Units of programs whose outcome is unknown: those that ran, and those that were about to start."""
+    ran = [one for one in unknown if one.sent]
+    waited = [one for one in unknown if not one.sent]
+    lines = []
+    if ran:
+        were = "was" if len(ran) == 1 else "were"
+        lines.append(
+            f"{units(len(ran))} {were} running when the last process ended, and may have done a part of the work: {_ids(ran)}"
+        )
+    if waited:
+        were = "was" if len(waited) == 1 else "were"
+        lines.append(
+            f"{units(len(waited))} {were} about to start when the last process ended: {_ids(waited)}"
+        )
+    return lines
+
+
+def _ids(unknown: list[UnknownOutcome]) -> str:
+    return ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
 
 
 def noted_line(event: JobEvent, at: Clock = clock) -> str:
     """An event in one line."""
     until = f" until {at(event.until_utc)}" if event.until_utc is not None else ""
     who = f"{event.lane}: " if event.lane else ""
-    return f"{who}{event.what.replace('_', ' ')}{until}: {short(event.text)}"
+    if event.what == "released":  # Its text is the reason of the hold.
+        return f"{who}the hold is over ({short(event.text)})" if event.text else f"{who}the hold is over"
+    what = _EVENTS.get(event.what) or event.what.replace("_", " ")
+    return f"{who}{what}{until}: {short(event.text, LONGEST_EVENT)}"
 
 
 def progress_line(view: View, at: Clock = clock) -> str:
@@ -104,12 +138,17 @@ def progress_line(view: View, at: Clock = clock) -> str:
     parts = [f"{ended:,}/{view.total:,} ({percent}%)", f"{snapshot.in_flight} in flight"]
     rate = sum(lane.rate_per_s for lane in snapshot.lanes)
     if rate:
-        parts.append(f"{rate:.1f}/s")
-    failed = ended - view.counts["succeeded"] - view.counts["cached"]
+        parts.append(rate_text(rate))
+    cancelled = view.counts.get("cancelled", 0)
+    failed = ended - view.counts["succeeded"] - view.counts["cached"] - cancelled
     if failed:
         parts.append(f"{failed:,} failed")
+    if cancelled:
+        parts.append(f"{cancelled:,} cancelled")
     if view.refused:
         parts.append(f"{view.refused:,} rate-limited")
+    if snapshot.waiting_for_others:
+        parts.append(f"{snapshot.waiting_for_others:,} waiting for other units")
     if view.paused:
         parts.append("paused")
     elif snapshot.eta_s is not None and ended < view.total:
@@ -118,13 +157,18 @@ def progress_line(view: View, at: Clock = clock) -> str:
     return ", ".join(parts) + "".join(f"; {text}" for text in waits[:5])
 
 
-def waiting(lane: LaneView, view: View, at: Clock = clock) -> str:
-    """What a lane waits for; "" for normal pacing."""
+def rate_text(per_s: float) -> str:
+    """ "41.7/s", or "2.5/min" for a rate below one in two seconds."""
+    return f"{per_s:,.1f}/s" if per_s >= 0.5 else f"{60.0 * per_s:,.1f}/min"
+
+
+def waiting(lane: LaneView, view: View, at: Clock = clock, least_s: float = SHORT_WAIT_S) -> str:
+    """What a lane waits for; "" for normal pacing: less than `least_s` seconds."""
     if lane.wait is None or not lane.remaining:
         return ""
     if lane.wait.until is None:
         return f"{view.names[lane.key]} waits: {wait_text(lane.wait)}" if not lane.in_flight else ""
-    if lane.wait.until - view.snapshot.at < SHORT_WAIT_S:
+    if lane.wait.until - view.snapshot.at < least_s:
         return ""
     until = at(lane.wait.until + view.utc_offset_s)
     return f"{view.names[lane.key]} waits until {until}: {short(wait_text(lane.wait), 80)}"

@@ -6,18 +6,23 @@ from pathlib import Path
 
 import msgspec
 
-from headway.engine.observer import View
-from headway.reports.run_progress import VERSION, progress_of
+from headway.engine.observer import AgentActivity, Observer, View
+from headway.reports.run_progress import VERSION, note_agent, progress_fields
 from headway.stores.files import write_own
 from headway.stores.job_lock import JOB_LEVELS
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 
-class ProgressFile:
+class ProgressFile(Observer):
     """An observer that writes the file. Each version is one consistent state of the run."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._agents: dict[int, AgentActivity] = {}
+
+    def activity(self, activity: AgentActivity) -> None:
+        """Remember what an agent does: `moved` writes the file."""
+        note_agent(self._agents, activity)
 
     def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         """Do nothing: `moved` writes the file."""
@@ -31,7 +36,8 @@ class ProgressFile:
     def moved(self, view: View) -> None:
         try:
             data = (
-                msgspec.json.encode({"version": VERSION, **msgspec.structs.asdict(progress_of(view))}) + b"\n"
+                msgspec.json.encode({"version": VERSION, **progress_fields(view, self._agents.values())})
+                + b"\n"
             )
             write_own(self._path, JOB_LEVELS, data, make=True)
         except OSError:

@@ -9,12 +9,16 @@ from headway.display.formatting import clock, count, duration, short, units
 from headway.display.stop_advice import stop_reason_text
 from headway.display.usage_text import cached_lines, cost_text, hold_text, prediction_lines, use_text
 from headway.reason_text import stop_text, wait_text
-from headway.reports.jobs import JobReport
-from headway.reports.status import StatusReport
+from headway.reports.jobs import Failure, JobReport
+from headway.reports.status import FailureExample, StatusReport
 
 #: At most this many unit ids in a line.
 MOST_IDS = 5
-_BREAKER = (WaitCode.BREAKER, WaitCode.PROBE)
+#: Waits that other lines of the report name, or that end within milliseconds.
+NOT_NAMED = frozenset({WaitCode.STOPPED, WaitCode.PAUSED, WaitCode.RUN_ENDING, WaitCode.READING})
+
+#: States of units that have another name for people.
+_STATES = {"assigned": "about to start"}
 
 
 def use_line(job: JobReport, *, sends_requests: bool) -> str:
@@ -32,8 +36,13 @@ def use_line(job: JobReport, *, sends_requests: bool) -> str:
     return ", ".join(parts)
 
 
-def status_lines(report: StatusReport, origin: Sequence[str], next_step: str) -> list[str]:
-    """The state of a job. `origin` says where it comes from; `next_step` is "" if there is nothing to do."""
+def status_lines(
+    report: StatusReport, origin: Sequence[str], next_step: str, *, compares: bool = False
+) -> list[str]:
+    """The state of a job. `origin` says where it comes from; `next_step` is "" if there is nothing to do.
+
+    `compares`: `origin` has a line for each model, which is all there is to say of the lanes of a complete job.
+    """
     job = report.job
     below = [
         *origin,
@@ -41,25 +50,44 @@ def status_lines(report: StatusReport, origin: Sequence[str], next_step: str) ->
         *_pace_lines(report),
         *cached_lines(report.cached),
         *failure_lines(job, report.examples),
-        *_unknown_lines(report.unknown),
+        *retry_lines(report.to_retry),
+        *([f"the latest run ended with an error: {report.error}"] if report.error else []),
+        *_unknown_lines(report),
         *(f"{name} stopped: {reason}" for name, reason in sorted(stop_texts(report).items())),
         *(
             f"{name} was {hold_text(hold.held_s, hold.holds, hold.reason)}"
             for name, hold in sorted(job.holds.items())
         ),
-        *_lane_lines(report),
+        *(() if compares and job.state == "complete" else _lane_lines(report)),
         *([next_step] if next_step else []),
     ]
     head = f"job {job.job}: {job.state}, {job.good:,} of {job.total:,} succeeded"
     return [head, *(f"  {line}" for line in below)]
 
 
-def failure_lines(job: JobReport, examples: Sequence[str]) -> list[str]:
+def failure_lines(job: JobReport, examples: Sequence[FailureExample]) -> list[str]:
     """Failures by kind, with one example each."""
+    return [_failure(failure, example) for failure, example in zip(job.failures, examples, strict=True)]
+
+
+def retry_lines(failures: Sequence[Failure]) -> list[str]:
+    """Units that wait for another attempt, by the reason why the last one failed."""
     return [
-        f"{units(failure.units)} ended with '{failure.code or 'failed'}', for example {example}: {short(failure.message)}"
-        for failure, example in zip(job.failures, examples, strict=True)
+        f"{units(failure.units)} {'waits' if failure.units == 1 else 'wait'} for another attempt after "
+        f"'{failure.code}': {short(failure.message)}"
+        for failure in failures
     ]
+
+
+def _failure(failure: Failure, example: FailureExample) -> str:
+    if example.raised:
+        return f"{units(failure.units)} failed, for example {example.custom_id}: your function raised {short(failure.message)}"
+    if failure.message == "cancelled":
+        return f"{units(failure.units)} cancelled, for example {example.custom_id}"
+    return (
+        f"{units(failure.units)} ended with '{failure.code or 'failed'}', "
+        f"for example {example.custom_id}: {short(failure.message)}"
+    )
 
 
 def stop_texts(report: StatusReport) -> dict[str, str]:
@@ -80,19 +108,21 @@ def _pace_lines(report: StatusReport) -> list[str]:
     return [f"about {duration(report.progress.totals.eta_s)} left"]
 
 
-def _unknown_lines(unknown: Sequence[str]) -> list[str]:
+def _unknown_lines(report: StatusReport) -> list[str]:
+    unknown = report.unknown
     if not unknown:
         return []
     names = ", ".join(unknown[:MOST_IDS]) + (", …" if len(unknown) > MOST_IDS else "")
+    died = [] if report.error else ["no process runs this job: the last process ended unexpectedly"]
     return [
-        "no process runs this job: the last one died",
-        f"{units(len(unknown))} may have been sent; their outcome is unknown until the job is resumed: {names}",
+        *died,
+        f"{units(len(unknown))} {'was' if len(unknown) == 1 else 'were'} in flight; the outcome is unknown until the job is resumed: {names}",
     ]
 
 
 def _lane_lines(report: StatusReport) -> Iterator[str]:
     for name, counts in sorted(report.per_lane.items()):
-        parts = ", ".join(f"{n:,} {status}" for status, n in counts.items())
+        parts = ", ".join(f"{n:,} {_STATES.get(status, status)}" for status, n in counts.items())
         if name in report.job.lanes and (cost := cost_text(report.job.lanes[name])):
             parts += f"; {cost}"
         lane = None if report.progress is None else report.progress.lanes.get(name)
@@ -104,4 +134,4 @@ def _wait(wait: Wait | None) -> str:
         return ""
     if wait.until:
         return f"; waits until {clock(wait.until)}: {short(wait_text(wait))}"
-    return f"; waits: {short(wait_text(wait))}" if wait.code in _BREAKER else ""
+    return "" if wait.code in NOT_NAMED else f"; waits: {short(wait_text(wait))}"

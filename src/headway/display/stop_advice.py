@@ -9,16 +9,30 @@ from headway.config import Config, dotenv_of, kind_of, variables_of
 from headway.config.settings import ProviderConfig
 from headway.core.model import Kind
 from headway.core.reasons import AccountRefused, EndReason, NeverAnswered
-from headway.display.formatting import short
+from headway.display.formatting import clock, short
 from headway.reason_text import unit_error
 
 
-def stop_lines(stops: Mapping[str, EndReason], config: Config, environ: Mapping[str, str]) -> list[str]:
-    """A line for each lane that cannot continue, by name."""
+def stop_lines(
+    stops: Mapping[str, EndReason],
+    config: Config,
+    environ: Mapping[str, str],
+    holds: Mapping[str, float] | None = None,
+) -> list[str]:
+    """A line for each lane that cannot continue, by name. `holds`: until when a lane is held, if that should be said."""
+    until = holds or {}
     return [
-        f"{name} stopped: {stop_reason_text(reason)}{_advice(config, name, reason, environ)}"
+        f"{name} stopped: {stop_reason_text(reason)}{_advice(config, name, reason, environ)}{_about_hold(name, until.get(name))}"
         for name, reason in sorted(stops.items())
     ]
+
+
+def _about_hold(lane: str, until_utc: float | None) -> str:
+    if until_utc is None:
+        return ""
+    return (
+        f" — held until {clock(until_utc)}; ask again then, or ignore the hold: headway lanes --reopen {lane}"
+    )
 
 
 def stop_reason_text(reason: EndReason) -> str:

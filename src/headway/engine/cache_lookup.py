@@ -28,8 +28,8 @@ class CacheHits(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """A line for people."""
-        asked = "1 more asks" if self.followers == 1 else f"{self.followers:,} more ask"
-        same = f"; {asked} the same as another and will have its answer" if self.followers else ""
+        are = "1 more is" if self.followers == 1 else f"{self.followers:,} more are"
+        same = f"; {are} identical to another and will share its answer" if self.followers else ""
         return f"{self.hits:,} answered without a call{same}"
 
 
@@ -79,7 +79,7 @@ class CacheLookup:
                 "; the others have neither temperature 0 nor a seed, or are made from answers of other rows"
             )
         elif able < self._total:
-            text += "; the others have neither temperature 0 nor a seed (--cache-all takes them too)"
+            text += "; the others have neither temperature 0 nor a seed (--cache-all caches them too)"
         self._say(text)
 
     def _serve(self, cache: AnswerCache) -> int:

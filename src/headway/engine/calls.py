@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Final
 
 import msgspec
 
 from headway.core import commands, events
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
 from headway.core.model import Hint, Kind, LaneSpec, Outcome, Settings, Unit, Usage
 from headway.core.reasons import StopReason, StopRequested, WaitCode
 from headway.core.scheduler import Scheduler
@@ -25,9 +25,13 @@ from headway.core.unit_source import ListSource, answer
 from headway.core.unit_states import Status
 from headway.engine.flights import Flight
 from headway.engine.scheduler_driver import SchedulerDriver
+from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
+from headway.engine.sharing.process_sharing import ProcessSharing
 from headway.providers.error_messages import describe_exception
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.reason_text import unit_error
+from headway.stores.records import JobEvent, StoredClaim
+from headway.stores.write_batch import WriteBatch
 
 #: Describes a lane when its first call is submitted.
 SpecOf = Callable[[str], LaneSpec]
@@ -62,28 +66,31 @@ _STOPPED: Final = _Stop(StopRequested("its lane was stopped"))
 GIVE_UP_HERE: Final = GIVE_UP.replace("--", "")
 
 
-class SubmittedCall(Flight):
+class SubmittedCall(Flight, eq=False, kw_only=True):
     """A call from its submission to its end: one flight for all of its attempts. `call` makes one attempt and returns its
     outcome.
     """
 
-    __slots__ = ("call", "cancelled_by_us", "ended", "error", "final", "recorded", "value")
-
-    def __init__(
-        self, index: int, lane: str, call: Callable[[SubmittedCall], Awaitable[Outcome]], ended: Ended
-    ) -> None:
-        super().__init__(index, lane)
-        self.call = call
-        self.ended = ended
-        #: What the last attempt returned or raised.
-        self.value: Any = None
-        self.error: BaseException | None = None
-        #: The number of the last attempt that is on record, so that none is recorded twice.
-        self.recorded = 0
-        #: Whether we cancelled the attempt that is under way.
-        self.cancelled_by_us = False
-        #: Whether the attempt that is under way is the last one, however it ends: only its lane learns from it.
-        self.final = False
+    call: Callable[[SubmittedCall], Awaitable[Outcome]]
+    ended: Ended
+    #: What the last attempt returned or raised.
+    value: Any = None
+    error: BaseException | None = None
+    #: The number of the last attempt that is on record, so that none is recorded twice.
+    recorded: int = 0
+    #: Whether we cancelled the attempt that is under way.
+    cancelled_by_us: bool = False
+    #: Whether the attempt that is under way is the last one, however it ends: only its lane learns from it.
+    final: bool = False
+    #: Why the value of a successful attempt cannot be used; the call is tried again, and its lane has succeeded. A call
+    #: that cannot do better next time sets `final`, too.
+    rejected: str = ""
+    #: Whether `details` go on record.
+    keeps_details: bool = False
+    #: The name of its conversation, if an agent has one with it: the same for all attempts.
+    session: str = ""
+    #: Whether its lane is shared with other calls and jobs of that name. What it calls has its place there already.
+    shares_lane: bool = False
 
 
 Ended = Callable[[SubmittedCall, CallEnd], None]
@@ -106,6 +113,7 @@ class Calls(SchedulerDriver):
         settings = msgspec.structs.replace(settings or Settings(), input_open=True)
         self._capped = settings.max_cost_usd > 0
         self._scheduler = Scheduler((), settings, self._loop.time())
+        self._join_process()
         self._flights: dict[int, SubmittedCall] = {}
         #: Lanes that calls were submitted to since the last turn.
         self._fed: set[str] = set()
@@ -118,6 +126,8 @@ class Calls(SchedulerDriver):
         self.noted: Callable[[commands.Notice], None] | None = None
         #: Called for every attempt after which the unit waits for another.
         self.requeued: Callable[[SubmittedCall, commands.Requeue], None] | None = None
+        self._beside: ProcessSharing | None = None
+        self._next_look: asyncio.TimerHandle | None = None
 
     @property
     def lanes(self) -> Snapshot:
@@ -142,9 +152,11 @@ class Calls(SchedulerDriver):
         if self._last is None and lane not in self._scheduler.lanes:
             self._open(lane)  # First: if it raises, the call was not submitted and has no end.
         index = self._next
+        if self._scheduler.settings.max_wait_s:
+            unit["submitted_at"] = self._loop.time()
         made = Unit(index, lane, **unit)
         self._next = index + 1
-        flight = self._flights[index] = SubmittedCall(index, lane, call, ended)
+        flight = self._flights[index] = SubmittedCall(index, lane, call=call, ended=ended)
         if self._last is not None:
             self._loop.call_soon(self._end_late, flight, self._last)
             return flight
@@ -156,7 +168,7 @@ class Calls(SchedulerDriver):
         self.tell()
         return flight
 
-    def open(self, lane: str) -> Lane | None:
+    def open(self, lane: str) -> LaneState | None:
         """Open a lane before its first call; None if nothing will start any more."""
         if self._last is None and lane not in self._scheduler.lanes:
             self._open(lane)
@@ -166,15 +178,44 @@ class Calls(SchedulerDriver):
         """What the scheduler decides on this occasion waits for the turn: the caller must not be called back from here."""
         opened = events.OpenLane(self._spec_of(lane))
         self._decided += self._scheduler.handle([opened], self._loop.time())
+        if self._beside is not None:  # Before its first start.
+            self._decided += self._scheduler.handle(self._beside.look(), self._loop.time())
         self.tell()
 
-    def lane(self, name: str) -> Lane:
+    def lane(self, name: str) -> LaneState:
         """A lane that is open."""
         return self._scheduler.lanes[name]
+
+    def share(
+        self, sharing: LaneSharing, claims: list[StoredClaim], batch: WriteBatch
+    ) -> tuple[list[events.Share], list[JobEvent]]:
+        """The changed shares of lanes that other jobs use, too."""
+        return sharing.look(claims, batch, self._scheduler, self._loop.time(), time())
+
+    def share_in_process(self) -> None:
+        """Share all lanes with other calls of this process that use lanes of the same names, from now on."""
+        self._beside = ProcessSharing(self._scheduler)
+        self._look_beside()
+
+    def _look_beside(self) -> None:
+        if self._beside is not None and not self._closed:
+            self._next_look = self._loop.call_later(LISTEN_S, self._look_beside)
+            shares = self._beside.look()
+            if shares:
+                self.tell(*shares)
 
     def admitted(self, flight: SubmittedCall, hint: Hint | None, usage: Usage | None) -> None:
         """The provider accepted the attempt: its headers have arrived, the answer has not."""
         self.tell(events.RequestAccepted(flight.index, hint, usage))
+
+    def delayed(self, flight: SubmittedCall) -> None:
+        """The attempt waits for a connection."""
+        self.tell(events.Delayed(flight.index))
+
+    def written(self, flight: SubmittedCall) -> None:
+        """An attempt that waited for a connection has just been written: that is when it began."""
+        flight.started_at = monotonic()
+        self.tell(events.Written(flight.index))
 
     def reopen(self, lane: str, *, force: bool = False) -> None:
         """Let a stopped lane try again. A lane that is parked on a hold is reopened only after the hold, or with `force`."""
@@ -202,13 +243,17 @@ class Calls(SchedulerDriver):
         self._closed = True
         flying = [flight for flight in self._flights.values() if flight.task is not None]
         tasks = [task for flight in flying if (task := _cancel_attempt(flight)) is not None]
-        if self._wake is not None:
-            self._wake.cancel()
+        for timer in (self._wake, self._next_look):
+            if timer is not None:
+                timer.cancel()
+        if self._beside is not None:
+            self._beside.leave()
         cancelled = CallEnd(Status.CANCELLED, "interrupted", "cancelled")
         try:
             if tasks:
                 await asyncio.wait(tasks)
         finally:  # The caller may be cancelled, too.
+            self._leave_process()
             for flight in list(self._flights.values()):
                 # A call may have its value already, and the scheduler not yet the event: the value is kept.
                 good = flight.outcome is not None and flight.outcome.kind is None
@@ -258,8 +303,9 @@ class Calls(SchedulerDriver):
         flight.started_at = monotonic()
         flight.charged = self._scheduler.out[flight.index].charged
         flight.error = flight.usage = flight.outcome = flight.rate_limit = None
-        flight.details = b""
+        flight.details, flight.worker = b"", None
         flight.cancelled_by_us = False
+        flight.rejected = ""
         flight.task = self._loop.create_task(self._attempt(flight))
 
     async def _attempt(self, flight: SubmittedCall) -> None:
@@ -270,7 +316,7 @@ class Calls(SchedulerDriver):
                 flight.task = None
                 self.tell(events.Cancelled(flight.index))
                 return
-            flight.outcome = Outcome(Kind.INVALID, message="it ended with a CancelledError of its own")
+            flight.outcome = Outcome(Kind.INVALID, message="it raised CancelledError itself")
         except (KeyboardInterrupt, SystemExit) as error:
             self._abandon(flight, error)
             raise
@@ -280,8 +326,20 @@ class Calls(SchedulerDriver):
         if flight.outcome.kind is not None:
             flight.outcome = self._scrub.outcome(flight.outcome)
             flight.rate_limit = self._scrub.rate_limit(flight.rate_limit)
+            if flight.outcome.exhausted:
+                self._exhausted()
+        if flight.rejected and flight.outcome.kind is None:
+            self._reject(flight, flight.outcome)
+            return
         # It stays in flight until the scheduler has the event: an interruption meanwhile must not lose its value.
         self.tell(events.Finished(flight.index, flight.outcome))
+
+    def _reject(self, flight: SubmittedCall, outcome: Outcome) -> None:
+        """The attempt succeeded for its lane, and failed for its unit."""
+        message = self._scrub.message(flight.rejected)
+        flight.outcome = Outcome(Kind.INVALID, outcome.usage, message=message, worked=True)
+        again = None if flight.final else self._scheduler.out[flight.index].unit
+        self.tell(events.AnswerRejected(flight.index, outcome, message, again))
 
     def _abandon(self, flight: SubmittedCall, error: BaseException) -> None:
         """A call raises KeyboardInterrupt or SystemExit only for a signal, which ends the program.

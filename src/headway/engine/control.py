@@ -1,4 +1,4 @@
-"""Commands from other terminals: `headway pause`, `resume`, `cancel`, `lanes --set` and `lanes --reopen`.
+"""Commands from other terminals: `headway pause`, `resume`, `cancel`, `retry`, `lanes --set` and `lanes --reopen`.
 
 The engine reads them from the store. A command stays open there until the batch with its effect is committed.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +17,9 @@ from headway.core.model import LaneLimits
 from headway.core.scheduler import Scheduler
 from headway.engine.recorder import Recorder
 from headway.stores.records import ControlRequest
+
+#: Carries out a command that takes a while: gets its arguments, and a function that reports the result.
+Later = Callable[[dict[str, Any], Callable[[str], None]], None]
 
 
 class RunControl:
@@ -36,6 +40,7 @@ class RunControl:
         self._recorder, self._scheduler = recorder, scheduler
         self._apply, self._pause, self._say = apply, pause, say
         self._done: set[int] = set()
+        self._others: dict[str, Later] = {}
         #: Whether a command has cancelled the job.
         self.cancelled = False
 
@@ -44,12 +49,24 @@ class RunControl:
         for request in requests:
             if request.id not in self._done:
                 self._done.add(request.id)
-                self._say(self._result_of(request))
-                self._recorder.batch.done_commands.append((request.id, time.time()))
+                text = self._result_of(request)
+                if text is not None:
+                    self._report(request.id, text)
 
-    def _result_of(self, request: ControlRequest) -> str:
-        """Carry out one command; one that cannot be understood changes nothing. Returns what to report."""
+    def add(self, what: str, carry_out: Later) -> None:
+        """Carry out a further command with this function."""
+        self._others[what] = carry_out
+
+    def _report(self, request: int, text: str) -> None:
+        self._say(text)
+        self._recorder.batch.done_commands.append((request, time.time()))
+
+    def _result_of(self, request: ControlRequest) -> str | None:
+        """Carry out one command; one that cannot be understood changes nothing. Returns what to report; None: that follows."""
         try:
+            if request.what in self._others:
+                self._others[request.what](request.args, partial(self._report, request.id))
+                return None
             return self._carry_out(request)
         except (KeyError, TypeError, msgspec.ValidationError) as error:
             return f"'{request.what}' was not understood: {error}"
@@ -59,6 +76,8 @@ class RunControl:
             self._apply(events.Pause())
             self._pause()
             self._recorder.batch.state = ("paused", None)
+            if flying := len(self._scheduler.out):
+                return f"pause: {flying:,} in flight {'finishes' if flying == 1 else 'finish'}, no more start"
         elif request.what == "resume":
             self._apply(events.Resume())
             self._recorder.batch.state = ("running", None)
@@ -74,7 +93,7 @@ class RunControl:
     def _set_limits(self, args: dict[str, Any]) -> str:
         keys = self._keys_of(args["lane"])
         for key in keys:
-            limits = msgspec.structs.asdict(self._scheduler.lanes[key].limits)
+            limits = msgspec.structs.asdict(self._scheduler.lanes[key].limits.settings)
             self._apply(events.SetLimits(key, msgspec.convert({**limits, **args["limits"]}, LaneLimits)))
         new = ", ".join(f"{name} {value:,.10g}" for name, value in args["limits"].items())
         return f"{args['lane']}: {new}" if keys else f"there is no lane '{args['lane']}'"

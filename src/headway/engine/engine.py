@@ -27,22 +27,24 @@ from headway.engine.cache_keys import CacheUse
 from headway.engine.cache_lookup import CacheLookup
 from headway.engine.control import RunControl
 from headway.engine.intents import AHEAD_S
-from headway.engine.lane_sharing import LaneSharing
-from headway.engine.observer import Observer, View
+from headway.engine.observer import AgentActivity, Observer, View
 from headway.engine.recorder import Recorder
+from headway.engine.recording.attempt_log import AttemptLogs
 from headway.engine.request_sender import RequestSender
 from headway.engine.run_result import LaneStops, RunResult, state_after
 from headway.engine.run_spec import RunSpec
-from headway.engine.run_start import count_unknown, restore_lanes, settings_of
+from headway.engine.run_start import begin_events, count_unknown, end_text, restore_lanes, settings_of
 from headway.engine.scheduler_driver import SchedulerDriver
+from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
+from headway.engine.sharing.memory_places import MemoryPlaces
+from headway.engine.unit_control import UnitControl
 from headway.engine.units.unit_cursors import Fetched, StoreSource
 from headway.stores import records
 from headway.stores.records import State, UnitChange
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
 
-#: How often commands from other terminals are read (DESIGN promises 250 ms), and how often observers get a view.
-LISTEN_S: Final = 0.2
+#: How often observers get a view.
 SHOW_S: Final = 0.5
 
 
@@ -63,6 +65,7 @@ class Engine(SchedulerDriver):
         self._interruptions = 0
         #: How often units that were added to the job went to the scheduler, and how often they are still on their way there.
         self._growths = self._adding = 0
+        self._reopened: Callable[[], None] = lambda: None
         self._act[commands.Render] = self._render
 
     # -- the run ---------------------------------------------------------------------------------------------
@@ -86,6 +89,7 @@ class Engine(SchedulerDriver):
             state = await self._work()
             return RunResult(state, self._view())
         finally:
+            self._leave_process()
             for adapter in adapters:
                 await adapter.close()
             self._recorder.store.close()
@@ -94,9 +98,9 @@ class Engine(SchedulerDriver):
         """Take the job over from the run before, and restore what its lanes knew."""
         spec, recorder, store = self._spec, self._recorder, self._recorder.store
         job, utc, now = spec.job, time.time(), self._now()
-        self._only = only = frozenset(store.failed(job.id)) if spec.only_failed else None
+        self._only = only = _only(spec, store)
         unknown = recorder.begin(
-            job.id, spec.settings, spec.out, only_failed=spec.only_failed, taken_utc=spec.taken_utc,
+            job.id, spec.settings, spec.out, only_failed=spec.only_failed, only=spec.only_units, taken_utc=spec.taken_utc,
             caching=spec.cache is not None, grow=spec.grow,
         )  # fmt: skip
         if spec.grow is not None:
@@ -105,14 +109,19 @@ class Engine(SchedulerDriver):
         self._source = StoreSource(
             store, job.id, spec.routes, serial=spec.serial, has_serial=job.serial > 0, only=only,
             leaders=spec.cache is not None, renders=spec.render is not None,
-            grows=spec.grow is not None,
+            grows=spec.grow is not None, exclusive=spec.exclusive,
         )  # fmt: skip
         scheduler = Scheduler([lane.spec for lane in spec.lanes.values()], settings_of(spec, now), now)
         # The cap is the job's, not the run's.
         scheduler.budget.spent_usd = self._totals.cost_usd + self._totals.unsure_usd
         self._scheduler = scheduler
+        self._join_process()
         restore_lanes(spec, recorder, scheduler, unknown, utc)
-        self._sender = RequestSender(spec, recorder, scheduler, self._source, self.tell, self._over)
+        self._sender = RequestSender(
+            spec, recorder, scheduler, self._source, self.tell, self._over, self._exhausted,
+            AttemptLogs(recorder, self._tell_activity),
+        )  # fmt: skip
+        self._act[commands.Start] = self._sender.start
         self._control = RunControl(
             recorder,
             scheduler,
@@ -120,8 +129,16 @@ class Engine(SchedulerDriver):
             pause=self._sender.release_ahead,
             say=partial(self._say, "command"),
         )
+        self._unit_control = UnitControl(recorder, scheduler, self._source, self.tell, self._reopened)
+        self._control.add("cancel_units", self._unit_control.cancel)
+        self._control.add("retry_units", self._unit_control.retry)
+        self._memory = MemoryPlaces(spec.lanes)
+        for event in self._memory.look(scheduler.lanes):
+            scheduler.lanes[event.lane].fit_into_memory(event.places)
+            self.tell(event)
         self._sharing = LaneSharing(job.id, spec.weight, recorder.lanes)
         announced = recorder.new_batch()
+        announced.events += begin_events(job, self._totals, utc)
         unknown = count_unknown(spec, scheduler, unknown, announced)
         self._sharing.announce(announced, scheduler, now, utc)
         store.commit(announced)
@@ -129,8 +146,9 @@ class Engine(SchedulerDriver):
         self._inform(lambda observer: observer.began(self._totals, unknown))
         for share in self._share(self._sharing.claims(store, utc)):
             scheduler.lanes[share.lane].share(share.grant, now)
-        for text in spec.remarks:
-            self._say("cost", text)
+        for what, remarks in (("agents", spec.agent_remarks), ("cost", spec.remarks)):
+            for text in remarks:
+                self._say(what, text)
 
     async def _look_into_cache(self, use: CacheUse) -> None:
         """Answer what the cache has, before anything is sent; in a thread, so that signals are handled."""
@@ -192,7 +210,10 @@ class Engine(SchedulerDriver):
             raise self._recorder.failure
         lanes_alone = self._scheduler.mode == "run"
         state = state_after(reason, self._totals, cancelled=self._control.cancelled, lanes_alone=lanes_alone)
-        self._recorder.end_run(state, self._stops.unfinished(reason, self._spec.routes))
+        if self._spec.first and reason == "complete" and self._totals.ended < self._totals.total:
+            state = "interrupted"  # The other units are not run yet.
+        unfinished = self._stops.unfinished(reason, self._spec.routes)
+        self._recorder.end_run(state, unfinished, end_text(state, self._totals))
         self._show()
         return state
 
@@ -276,6 +297,8 @@ class Engine(SchedulerDriver):
             finished_utc=time.time(),
         )
         self._sender.ended(command.unit, command.status, change)
+        if command.upstream is not None:
+            self._recorder.batch.skipped.append((command.unit.index, command.upstream))
 
     def _notice(self, command: commands.Notice) -> None:
         self._stops.note(command)
@@ -294,7 +317,7 @@ class Engine(SchedulerDriver):
         else:
             read()
 
-    def _fetched(self, fetched: Fetched) -> None:
+    def _fetched(self, fetched: Fetched[events.Event]) -> None:
         self._source.unfetched = fetched.unfetched
         self.tell(fetched.event)
 
@@ -312,6 +335,8 @@ class Engine(SchedulerDriver):
             self._after_turn()
 
     def _done_all(self, command: commands.Done) -> None:
+        if self._unit_control.is_busy:
+            return  # Units may come back: another `Done` follows.
         if self._spec.grow is None or self._scheduler.mode != "run":
             self._end(command.reason)
         else:  # The last ends are not committed yet, and may add units.
@@ -327,6 +352,10 @@ class Engine(SchedulerDriver):
             self._done.set_result(reason)
 
     # -- the outside -----------------------------------------------------------------------------------------------------
+
+    def when_reopened(self, reopened: Callable[[], None]) -> None:
+        """Call a function when units that had ended run again, and that is committed."""
+        self._reopened = reopened
 
     def interrupt(self) -> None:
         """Once: nothing new starts, what is in flight finishes. Twice: that is cancelled, too."""
@@ -350,7 +379,11 @@ class Engine(SchedulerDriver):
             return
         requests, claims = polled
         self._control.carry_out(requests)
-        self.tell(*self._share(claims))
+        self.tell(
+            *self._share(claims),
+            *self._sharing.held_elsewhere(claims, self._scheduler, self._now(), time.time()),
+            *self._memory.look(self._scheduler.lanes),
+        )
         self._recorder.commit()
 
     def _share(self, claims: list[records.StoredClaim]) -> list[events.Share]:
@@ -382,6 +415,9 @@ class Engine(SchedulerDriver):
             except Exception:
                 self._observers = [other for other in self._observers if other is not observer]
 
+    def _tell_activity(self, activity: AgentActivity) -> None:
+        self._inform(lambda observer: observer.activity(activity))
+
     def _view(self) -> View:
         now, job = self._now(), self._totals
         return View(
@@ -389,3 +425,14 @@ class Engine(SchedulerDriver):
             now - self._began_at, time.time(), job.started_utc or time.time(), self._snapshot(),
             {key: lane.name for key, lane in self._recorder.lanes.items()}, time.time() - now, self._scheduler.paused,
         )  # fmt: skip
+
+
+def _only(spec: RunSpec, store: Store) -> frozenset[int] | None:
+    """The units that this run is to run; None: all that have not succeeded."""
+    if spec.only_units:
+        return frozenset(spec.only_units)
+    only = frozenset(store.failed(spec.job.id)) if spec.only_failed else None
+    if not spec.first:
+        return only
+    first = frozenset(range(spec.first))
+    return first if only is None else first & only

@@ -12,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
 from headway.engine.flights import LaneHandle
 from headway.stores.writer import Writer
 
 #: Intents are recorded ahead for what is due within this time.
 AHEAD_S: Final = 0.25
+
+#: Intents that are recorded ahead for one lane, at the most. A commit takes up to a tenth of a second, and a lane without limits starts ten
+#: thousand small requests a second.
+MOST_AHEAD: Final = 2_048
 
 #: The next units of a lane, at most as many as given, in the order in which they will start.
 NextUnits = Callable[[int], Iterable[int]]
@@ -50,12 +54,13 @@ class Intents:
         self._underway.add(index)
         self._writer.batch.intend(index, lane.id)
 
-    def look_ahead(self, handle: LaneHandle, next_units: NextUnits, now: float) -> list[int]:
-        """Record the intents of what a lane is about to start; returns these units."""
+    def look_ahead(self, handle: LaneHandle, next_units: NextUnits, available: int, now: float) -> list[int]:
+        """Record the intents of what a lane is about to start; returns these units. `available`: how many it has in memory."""
         if handle.lane is None:
             return []
         wanted = min(self._most, due_soon(handle.lane, now))
         handle.wanted_ahead = wanted = wanted if wanted >= self._least else 0
+        wanted = min(wanted, available)
         if 2 * len(handle.ahead) >= wanted:
             return []
         missing = wanted - len(handle.ahead)
@@ -98,12 +103,12 @@ class Intents:
         self.waiting.pop(index, None)
 
 
-def due_soon(lane: Lane, now: float) -> int:
+def due_soon(lane: LaneState, now: float) -> int:
     """How many units a lane may start within `AHEAD_S` at its present pace; at least one if it is open."""
     if lane.stopped or lane.hold.open_at > now + AHEAD_S:
         return 0
-    if lane.wake_at > now + AHEAD_S and lane.in_flight < lane.window.size:
+    if lane.starts_nothing_before(now + AHEAD_S):
         return 0
     if lane.breaker.open:
         return 1  # A probe.
-    return 1 + int(1.5 * lane.rate_at(now) * AHEAD_S)
+    return 1 + int(1.5 * lane.pace_at(now) * AHEAD_S)

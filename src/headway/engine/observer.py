@@ -38,6 +38,24 @@ class View(msgspec.Struct, frozen=True):
         return sum(self.counts.values())
 
 
+class AgentActivity(msgspec.Struct, frozen=True, gc=False):
+    """What an agent does now. `uid` is the key of its unit, `unit` its id in the input, `lane` the lane's name for people.
+
+    `tool` is the tool that it called last. `tokens` and `cost_usd` are those of this attempt so far, 0 if they are not reported.
+    `is_over`: the attempt has ended; this is its last activity.
+    """
+
+    uid: int
+    unit: str
+    lane: str
+    turn: int
+    tool: str
+    tokens: int
+    cost_usd: float
+    started_utc: float
+    is_over: bool = False
+
+
 class Observer(Protocol):
     """The contract of a listener. Every method is called on the engine's loop and must return quickly."""
 
@@ -52,6 +70,10 @@ class Observer(Protocol):
 
     def moved(self, view: View) -> None:
         """The present view: twice a second, and once at the end."""
+
+    def activity(self, activity: AgentActivity) -> None:
+        """What an agent does now: at most a few times a second for each unit. Nothing by default."""
+        return
 
 
 class Display(Observer, Protocol):

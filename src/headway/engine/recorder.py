@@ -15,18 +15,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from headway.core.commands import Notice
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
 from headway.core.reasons import EndReason
 from headway.core.snapshot import Snapshot
-from headway.engine.attempt_records import add_attempt
 from headway.engine.flights import LaneHandle
-from headway.engine.intents import Intents
-from headway.engine.lane_records import RestoredLane, lane_row
+from headway.engine.intents import MOST_AHEAD, Intents
+from headway.engine.recording.attempt_records import add_attempt
+from headway.engine.recording.lane_records import RestoredLane, lane_row
 from headway.engine.store_reader import StoreReader
 from headway.reason_text import notice_text
 from headway.stores.records import Attempt, JobEvent, State, StoredLane, UnitChange, UnknownOutcome
@@ -84,10 +84,11 @@ class Recorder:
         out: str = "",
         *,
         only_failed: bool = False,
+        only: Collection[int] = (),
         taken_utc: float = 0.0,
         caching: bool = False,
         grow: Grow | None = None,
-        ahead: tuple[int, int] = (1, 512),
+        ahead: tuple[int, int] = (1, MOST_AHEAD),
     ) -> list[UnknownOutcome]:
         """Take the job over; returns the units whose outcome an earlier run left unknown.
 
@@ -96,7 +97,7 @@ class Recorder:
         unknown = self.store.unknown_outcomes(job)
         self.job, self._caching, self._grow = job, caching, grow
         self._worker = self.store.begin(
-            job, settings, out, time.time(), only_failed=only_failed, taken_utc=taken_utc
+            job, settings, out, time.time(), only_failed=only_failed, only=only, taken_utc=taken_utc
         )
         self._writer = Writer(
             self._open_store, self._next_batch, self._from_thread, self._committed, self._broke
@@ -123,9 +124,10 @@ class Recorder:
         await asyncio.sleep(0)  # For the callbacks of the last commits.
         self._release_holds()
 
-    def end_run(self, state: State, unfinished: Mapping[str, EndReason]) -> None:
-        """Record how the run ended. `unfinished` says for each route why its units that are left could not finish."""
-        self.store.end_run(self.job, self._worker, state, time.time(), unfinished)
+    def end_run(self, state: State, unfinished: Mapping[str, EndReason], text: str = "") -> None:
+        """Record how the run ended. `unfinished` says for each route why its units that are left could not finish; `text` is for the
+        event of the end."""
+        self.store.end_run(self.job, self._worker, state, time.time(), unfinished, text)
 
     # -- commits ----------------------------------------------------------------------------------------------
 
@@ -241,10 +243,13 @@ class Recorder:
         handle = self.lanes[key] = LaneHandle(key, name, stored)
         return handle
 
-    def restore(self, handle: LaneHandle, lane: Lane) -> RestoredLane:
+    def restore(self, handle: LaneHandle, lane: LaneState) -> RestoredLane:
         """The scheduler has opened the lane: it knows again what it learned in earlier runs."""
         handle.lane = lane
-        return RestoredLane(lane, handle.record, self._loop.time(), time.time())
+        restored = RestoredLane(lane, handle.record, self._loop.time(), time.time())
+        if lane.account.name:
+            restored.join_account(other.record for other in self.store.lanes() if other.id != handle.id)
+        return restored
 
     def note(self, notice: Notice) -> tuple[JobEvent, list[int]]:
         """Record a notice about a lane. If the lane starts nothing now, its intents ahead are released: returns these units."""

@@ -78,5 +78,7 @@ class LaneStops:
 
     def unfinished(self, reason: str, routes: Mapping[int, UnitRoute]) -> dict[str, EndReason]:
         """Why the units that are left could not finish, by route."""
+        if reason == "complete":  # Units are left only if this run was not to run them.
+            return {}
         general = _GENERAL.get(reason, _INTERRUPTED)
         return {str(number): self._reasons.get(route.lane, general) for number, route in routes.items()}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from headway.core.lanes.queueing.unit_lengths import Size
 from headway.core.model import LaneSpec, Price
 from headway.engine.cache_keys import CacheUse
-from headway.providers.adapter import Adapter
+from headway.providers.adapter import Adapter, OnText
 from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.stores.write_batch import Grow
@@ -36,6 +36,8 @@ class UnitRoute(msgspec.Struct, frozen=True):
     lane: str
     price: Price | None = None
     open_inputs: frozenset[int] = frozenset()
+    #: The group of units that run one at a time (`Unit.exclusive`); 0: none.
+    exclusive: int = 0
 
 
 class RenderedRequest(msgspec.Struct, frozen=True):
@@ -54,6 +56,19 @@ class RenderedRequest(msgspec.Struct, frozen=True):
 Render = Callable[[Store, int], RenderedRequest]
 
 
+class AttemptListener(Protocol):
+    """Follows the attempts of a run closely, for someone who waits for the answers. Called on the engine's loop; never raises."""
+
+    def started(self, index: int, attempt: int) -> OnText:
+        """An attempt at a unit is sent; the function gets the text of its answer as it arrives, if the provider streams."""
+
+    def requeued(self, index: int, reason: str, wait_s: float | None) -> None:
+        """An attempt has ended without a usable answer; another one follows, at the earliest after `wait_s` seconds.
+
+        None: the lane stops, as after a wrong key, and no attempt follows in this run.
+        """
+
+
 class RunSpec(msgspec.Struct, frozen=True):
     """One run of one job. `routes` has each of the job's routes by its number in the store."""
 
@@ -65,6 +80,7 @@ class RunSpec(msgspec.Struct, frozen=True):
     concurrency: int = 0
     timeout_s: float = 600.0
     max_duration_s: float = 0.0
+    max_wait_s: float = 0.0
     max_cost_usd: float = 0.0
     max_hold_s: float | None = None
     #: The weight of this job against others that use the same lanes at the same time.
@@ -73,12 +89,17 @@ class RunSpec(msgspec.Struct, frozen=True):
     #: All units one by one, in index order.
     serial: bool = False
     only_failed: bool = False
+    #: Only these units run, however they ended before.
+    only_units: tuple[int, ...] = ()
+    #: Only the first units, this many; 0: all.
+    first: int = 0
     #: When this process took the job: earlier commands of other terminals were for an earlier run. 0: when it begins.
     taken_utc: float = 0.0
     #: How the cache is used; None: not at all.
     cache: CacheUse | None = None
-    #: Remarks for observers when it begins.
+    #: Remarks for observers when it begins: on costs, and on agents.
     remarks: tuple[str, ...] = ()
+    agent_remarks: tuple[str, ...] = ()
     #: Checks before the run: each raises a HeadwayError if the run cannot work.
     checks: tuple[Callable[[], Awaitable[None]], ...] = ()
     #: How long answers of a family were in earlier jobs, the oldest first (`source.family_name`).
@@ -87,7 +108,11 @@ class RunSpec(msgspec.Struct, frozen=True):
     render: Render | None = None
     #: How long units of a family and size took in earlier jobs, where their order depends on it.
     lengths: dict[str, list[tuple[Size, float]]] = {}
+    #: The groups of units that have another one than their route, by index.
+    exclusive: dict[int, int] = {}
     #: Which units are added when units end; None: the job has all of its units from the start.
     grow: Grow | None = None
     #: The prices that are not known yet: they are looked up while the first requests are on their way.
     later_prices: PriceList | None = None
+    #: Reads answers while they arrive; None: they are recorded when they are complete, as in every batch.
+    listener: AttemptListener | None = None

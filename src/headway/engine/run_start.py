@@ -9,11 +9,13 @@ import msgspec
 
 from headway.core.model import Settings
 from headway.core.scheduler import Scheduler
-from headway.engine.lane_records import oldest_start_utc, restore_levels
 from headway.engine.recorder import Recorder
+from headway.engine.recording.lane_records import oldest_start_utc, restore_levels
 from headway.engine.run_spec import RunSpec
+from headway.engine.sharing.memory_places import TakesMemory
 from headway.engine.units.unit_cursors import at_the_most, family_name, route_of
-from headway.stores.records import UnknownOutcome
+from headway.stores.records import LIVE, Job, JobEvent, State, UnknownOutcome
+from headway.stores.store import BEGAN, LOST
 from headway.stores.write_batch import WriteBatch
 
 
@@ -23,9 +25,34 @@ def settings_of(spec: RunSpec, now: float) -> Settings:
         concurrency=spec.concurrency,
         max_cost_usd=spec.max_cost_usd,
         deadline_at=now + spec.max_duration_s if spec.max_duration_s else None,
+        max_wait_s=spec.max_wait_s,
         max_hold_s=spec.max_hold_s,
         delay_s=spec.delay_s,
     )
+
+
+def begin_events(before: Job, job: Job, utc: float) -> list[JobEvent]:
+    """The events of a run that begins, for `headway logs`: the process of the run before may have died."""
+    events = [
+        JobEvent(
+            utc,
+            None,
+            BEGAN,
+            f"{job.total:,} {'unit' if job.total == 1 else 'units'}, {job.good:,} of them done",
+        )
+    ]
+    if before.state in LIVE:
+        events.insert(
+            0, JobEvent(utc, None, LOST, "the process of the run before ended without recording its end")
+        )
+    return events
+
+
+def end_text(state: State, job: Job) -> str:
+    """The text of the event of a run's end."""
+    others = {name: n for name, n in job.counts.items() if n and name not in ("succeeded", "cached")}
+    rest = "".join(f", {n:,} {name.replace('_', ' ')}" for name, n in others.items())
+    return f"{state}: {job.good:,} of {job.total:,} succeeded{rest}"
 
 
 def restore_lanes(
@@ -39,7 +66,7 @@ def restore_lanes(
     starts = recorder.store.starts_since(oldest_start_utc(lanes.values(), utc))
     restore_levels(restored, starts, unknown)
     for family, outputs in spec.outputs.items():
-        lanes[spec.routes[route_of(family)].lane].estimator.add_outputs(family, outputs)
+        lanes[spec.routes[route_of(family)].lane].unit_costs.estimator.add_outputs(family, outputs)
     for family, lengths in spec.lengths.items():
         for size, took_s in lengths:
             lanes[spec.routes[route_of(family)].lane].order.recall(family, size, took_s)
@@ -53,10 +80,11 @@ def count_unknown(
     for unit in unknown:
         route = spec.routes[unit.route]
         lane = scheduler.lanes[route.lane]
-        open_output = lane.estimator.reserve(family_name(unit.route, unit.family))
+        open_output = lane.unit_costs.estimator.reserve(family_name(unit.route, unit.family))
         most_usd = None if route.price is None else at_the_most(route.price, unit, open_output)
         batch.use(unit.route).add_unreported(most_usd)
         for budget in (scheduler.budget, *lane.lane_budgets):
             budget.spent_usd += most_usd or 0.0
-        counted.append(msgspec.structs.replace(unit, most_usd=most_usd))
+        program = isinstance(spec.lanes[route.lane].adapter, TakesMemory)
+        counted.append(msgspec.structs.replace(unit, most_usd=most_usd, program=program))
     return counted

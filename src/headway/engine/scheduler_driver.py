@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from headway.core import commands
-from headway.core.events import Event
+from headway.core.events import Event, SetMaxInFlight
 from headway.core.scheduler import Scheduler
+from headway.engine.sharing.process_capacity import CapacityUser, join_process
 
 #: The shortest wait for a wake-up: what becomes due meanwhile starts together.
 LEAST_WAIT_S: Final = 0.001
@@ -32,6 +33,8 @@ class SchedulerDriver(ABC):
         #: Events that answer a command at once: they belong to the same turn.
         self._answers: list[Event] = []
         self._turn_due = False
+        #: This driver's part of what the process may have in flight; None before the run, and after it.
+        self._capacity: CapacityUser | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._act: dict[type, Callable[[Any], None]] = {
             commands.Start: self._start,
@@ -71,8 +74,26 @@ class SchedulerDriver(ABC):
     def _handle(self, new_events: Sequence[Event]) -> None:
         act = self._act
         decided, self._decided = self._decided, []
+        if self._capacity is not None:
+            limit = self._capacity.limit()
+            if limit != self._scheduler.max_in_flight:
+                new_events = (SetMaxInFlight(limit), *new_events)
         for command in (*decided, *self._scheduler.handle(new_events, self._loop.time())):
             act[type(command)](command)
+
+    def _join_process(self) -> None:
+        """From now on the process bounds what is in flight."""
+        self._capacity = join_process(self._scheduler.out.__len__)
+
+    def _leave_process(self) -> None:
+        capacity, self._capacity = self._capacity, None
+        if capacity is not None:
+            capacity.leave()
+
+    def _exhausted(self) -> None:
+        """The process could not open what an attempt needed."""
+        if self._capacity is not None:
+            self._capacity.exhausted()
 
     def _set_wake(self, command: commands.Wake) -> None:
         if self._wake is not None:

@@ -34,12 +34,23 @@ _IN_THREAD: Final = 128 * 1024
 
 
 class AttemptDetails(msgspec.Struct, frozen=True):
-    """The details of one attempt. Empty fields are not recorded."""
+    """The details of one attempt. Empty fields are not recorded.
+
+    With a worktree, `worktrees.unit_directory` adds `branch`, `start_commit`, `commits`, `git_status`, `diff` and `remarks` to the
+    record: a diff must not be cut, so it does not go through here.
+    """
 
     #: The prompt as it was sent, after any template was filled in.
     prompt: str = ""
     #: For resuming the conversation.
     session_id: str = ""
+    #: Why the session is not the one of the attempt before.
+    session_note: str = ""
+    #: Of a program: where it worked, its process, its exit code (negative: the signal that killed it), an agent's turns.
+    directory: str = ""
+    pid: int | None = None
+    exit_code: int | None = None
+    turns: int | None = None
     #: The conversation: messages, tool calls and results, in order.
     messages: list[Any] = []
     files: list[str] = []
@@ -63,12 +74,31 @@ class AttemptDetails(msgspec.Struct, frozen=True):
         if len(encoded) > LONGEST_TEXT:
             plain = _fitted(plain)
             encoded = _encode(plain)
-        if scrub.finds(encoded):
-            plain = _each_text(plain, lambda text, _: scrub.text(text))
-            encoded = scrub.body(_encode(plain))
-        if may_have_secrets(encoded.decode()):
-            return _encode(_each_text(plain, _without_secrets))
-        return encoded
+        return blotted_json(plain, encoded, scrub)
+
+
+def blotted_json(plain: Any, encoded: bytes, scrub: Scrubber) -> bytes:
+    """A JSON value without secrets, as JSON. `encoded` is the same value."""
+    if scrub.finds(encoded):
+        plain = _each_text(plain, lambda text, _: scrub.text(text))
+        encoded = scrub.body(_encode(plain))
+    if may_have_secrets(encoded.decode()):
+        return _encode(_each_text(plain, _without_secrets))
+    return encoded
+
+
+def blotted_line(line: bytes, scrub: Scrubber) -> bytes:
+    """A line of output without secrets. A line without any stays as it is, byte for byte; JSON stays JSON."""
+    line = scrub.body(line)
+    text = line.decode("utf-8", "surrogateescape")
+    if not may_have_secrets(text):
+        return line
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return without_secrets(text).encode("utf-8", "surrogateescape")
+    clean = _each_text(value, _without_secrets)
+    return line if clean == value else _encode(clean)
 
 
 async def encode_details(details: AttemptDetails, scrub: Scrubber = NO_SECRETS) -> bytes:
@@ -81,7 +111,14 @@ async def encode_details(details: AttemptDetails, scrub: Scrubber = NO_SECRETS) 
 def details_of(result: WorkResult, scrub: Scrubber = NO_SECRETS) -> AttemptDetails:
     """The details of a unit that ran in a worker: the ends of its output, and the traceback of a failure."""
     failed = result.outcome.kind is not None
+    of_program = bool(result.directory)
     return AttemptDetails(
+        session_id=result.session_id,
+        session_note=result.session_note,
+        directory=result.directory,
+        pid=result.pid if of_program else None,
+        exit_code=result.exit_code if of_program else None,
+        turns=result.turns or None,
         messages=result.messages,
         files=result.files,
         memory_mb=round(result.memory / 1e6, 1) if failed and result.memory else None,

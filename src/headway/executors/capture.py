@@ -13,6 +13,34 @@ CHUNK: Final = 65_536
 MOST_READS: Final = 64
 
 
+class WholeOutput:
+    """All of a stream, up to a ceiling. Above it, `is_too_long` and nothing more is kept."""
+
+    __slots__ = ("_chunks", "_most", "_total")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._chunks: list[bytes] = []
+        self._total = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Append output."""
+        self._total += len(chunk)
+        if self.is_too_long:
+            self._chunks.clear()
+        else:
+            self._chunks.append(chunk)
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether there was more than may be kept."""
+        return self._total > self._most
+
+    def take(self) -> bytes:
+        """The output; empty if it is too long."""
+        return b"".join(self._chunks)
+
+
 class Capture:
     """The output of one stream since the last `take`."""
 

@@ -46,9 +46,13 @@ class Guardian:
         """The shell's process."""
         return None if self._shell is None else self._shell.pid
 
-    def watch(self, groups: Iterable[int]) -> None:
-        """Watch these process groups and no others. A guardian that was killed is started again."""
-        line = " ".join(f"-{group}" for group in groups).encode() + b"\n"
+    def watch(self, groups: Iterable[int], *, starting: bool = False) -> None:
+        """Watch these process groups and no others. A guardian that was killed is started again.
+
+        `starting`: a process is about to start. Its group is not known yet, but its mark is.
+        """
+        names = [*(f"-{group}" for group in groups), *(["-"] if starting else [])]
+        line = " ".join(names).encode() + b"\n"
         for _ in range(2):
             shell = self._shell = self._shell or _start(self._mark)
             assert shell.stdin is not None

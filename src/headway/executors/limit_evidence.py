@@ -101,7 +101,10 @@ class LimitDetector(msgspec.Struct, frozen=True):
     def _sources(self, evidence: LimitEvidence) -> Iterator[tuple[str, Facts | None]]:
         """Every source of evidence in order, with the limit that it reports."""
         for code in set(evidence.exit_codes) & set(self.exit_codes):
-            yield "exit code", Facts(Kind.HOLD, message=f"exit code {code} says that a rate limit was met")
+            yield (
+                "exit code",
+                Facts(Kind.HOLD, message=f"exit code {code} says that a rate limit was reached"),
+            )
         now_utc, zone = time.time(), local_zone()
         yield "stdout", limit_in_output(evidence.stdout, b"", now_utc, zone)
         yield "stderr", limit_in_output(b"", evidence.stderr, now_utc, zone)

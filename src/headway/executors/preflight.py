@@ -22,6 +22,7 @@ from headway.executors.limit_evidence import LimitDetector, in_preflight
 from headway.executors.process_tree import limited_environment
 from headway.executors.work_result import WorkResult
 from headway.providers.limits.limit_detection import LIMIT_KINDS
+from headway.runtime import open_files
 
 #: A limit shows at once. A canary that still runs after this long has met none, and the others may start.
 CANARY_S: Final = 10.0
@@ -88,6 +89,7 @@ def preflight_command(
             )
         except OSError:
             return None
+        open_files.give_original_limit(process.pid)
         try:
             out, err = await asyncio.wait_for(process.communicate(), timeout_s)
         except TimeoutError:

@@ -14,6 +14,7 @@ import asyncio
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -38,6 +39,7 @@ from headway.executors.work_result import (
 )
 from headway.executors.worker_process import STOPPED, WorkerProcess
 from headway.executors.worker_protocol import LARGEST, SETUP, ReplyNote
+from headway.providers.attempt_log import WorkerWatcher
 
 #: A worker that imports its program takes seconds at worst; one that hangs in an import is killed.
 START_S: Final = 120.0
@@ -111,6 +113,7 @@ class ProcessPool:
                 "memory_limit: this system does not report the memory of a process", hint="leave it out"
             )
         self.size = max(1, size)
+        self._watcher: WorkerWatcher | None = None
         self._recycle_after, self._memory_ceiling = recycle_after, memory_ceiling
         self._memory_limit = memory_limit
         self._memory_timer: asyncio.TimerHandle | None = None
@@ -148,12 +151,25 @@ class ProcessPool:
         """The process that kills the workers if this process cannot."""
         return self._guardian.pid
 
+    def watch(self, watcher: WorkerWatcher) -> None:
+        """Tell `watcher` of every process and its end, also of those that run already."""
+        self._watcher = watcher
+        for pid in self._workers:
+            watcher.started(pid, "python")
+
     # -- units ------------------------------------------------------------------------------------------------------
 
-    async def run(self, payload: bytes, timeout_s: float, *, fresh: bool = False) -> WorkResult:
+    async def run(
+        self,
+        payload: bytes,
+        timeout_s: float,
+        *,
+        fresh: bool = False,
+        began: Callable[[int], None] | None = None,
+    ) -> WorkResult:
         """Run one unit. Whatever happens to it is a `WorkResult`; a cancellation kills its worker.
 
-        `fresh`: in a process that has run no other unit.
+        `fresh`: in a process that has run no other unit. `began` is called with the process that gets the unit.
         """
         if len(payload) > LARGEST:
             return WorkResult("error", outcome=Outcome(Kind.TOO_LARGE, message="larger than 4 GB"))
@@ -167,6 +183,8 @@ class ProcessPool:
                 marks = await self._begin(self._detector, worker)
             if not worker.gone:
                 tries += 1
+                if began is not None:
+                    began(worker.pid)
                 result = await self._give(worker, payload, timeout_s, last=tries >= STARTS)
         if self._detector is not None and result.end != "value":
             crash = result.outcome.kind is Kind.CRASH
@@ -310,6 +328,8 @@ class ProcessPool:
             loop, self._lifeline[0], mark, self._replied, self._died, self._env, self._max_value
         )
         self._workers[worker.pid] = worker
+        if self._watcher is not None:
+            self._watcher.started(worker.pid, "python")
         self._guardian.watch(self._workers)
         self._starting[worker.pid] = loop.call_later(self._start_s, self._give_up_start, worker)
         worker.send(SETUP, self._setup)
@@ -335,6 +355,8 @@ class ProcessPool:
 
     def _died(self, worker: WorkerProcess, death: Death) -> None:
         del self._workers[worker.pid]
+        if self._watcher is not None:
+            self._watcher.ended(worker.pid, failed=death != Death(0, STOPPED))
         self._guardian.watch(self._workers)
         if worker in self._idle:
             self._idle.remove(worker)

@@ -24,6 +24,7 @@ from headway.executors.process_pool import ProcessPool
 from headway.executors.work_result import WorkResult, work_result_of
 from headway.executors.worker_protocol import ReplyNote
 from headway.providers.adapter import Admitted, Answer, Request
+from headway.providers.attempt_log import WorkerWatcher
 from headway.providers.error_messages import describe_exception, short_message
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 
@@ -60,9 +61,15 @@ class PythonAdapter:
         if settings.preflight == "command":
             check = preflight_command(settings.preflight_command, settings.preflight_timeout_s, settings.env)
         self._preflight = PreflightRunner(check, canary=settings.preflight == "canary")
+        self._watcher: WorkerWatcher | None = None
         self._pool: ProcessPool | None = None
         self._local: _InProcess | None = None
         self._run: Run | None = None
+
+    @property
+    def takes_log(self) -> bool:
+        """Whether attempts name the process that runs them."""
+        return self._settings.isolation == "process"
 
     async def open(self) -> None:
         """Does nothing: a held lane starts no worker."""
@@ -105,7 +112,8 @@ class PythonAdapter:
         return await self._run(request, timeout_s)
 
     async def _in_pool(self, request: Request, timeout_s: float) -> WorkResult:
-        return await self._pool_of().run(request.body, timeout_s, fresh=request.alone)
+        began = None if request.log is None else request.log.runs_in
+        return await self._pool_of().run(request.body, timeout_s, fresh=request.alone, began=began)
 
     def _runner(self) -> Run:
         with_root(self._root)
@@ -123,7 +131,15 @@ class PythonAdapter:
             env=self._settings.env,
             max_value=self._max_value,
         )
+        if self._watcher is not None:
+            self._pool.watch(self._watcher)
         return self._in_pool
+
+    def watch_workers(self, watcher: WorkerWatcher) -> None:
+        """Tell `watcher` of every process that is started from now on."""
+        self._watcher = watcher
+        if self._pool is not None:
+            self._pool.watch(watcher)
 
     def _pool_of(self) -> ProcessPool:
         assert self._pool is not None

@@ -63,6 +63,13 @@ class WorkResult(msgspec.Struct, frozen=True):
     messages: list[Any] = []
     files: list[str] = []
     pid: int = 0
+    #: For resuming the conversation.
+    session_id: str = ""
+    #: Of programs: why the session is a new one, the directory, how many turns an agent took, the exit code (None: not known).
+    session_note: str = ""
+    directory: str = ""
+    turns: int = 0
+    exit_code: int | None = None
 
 
 def work_result_of(value: bytes, note: ReplyNote | None) -> WorkResult:

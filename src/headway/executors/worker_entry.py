@@ -282,7 +282,7 @@ def failure_note(error: BaseException, used: Usage | None, retry_on: RetryOn) ->
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         return ReplyNote(Outcome(Kind.CRASH, used, message=f"it called sys.exit({error.code!r})"), code=code)
     if isinstance(error, asyncio.CancelledError):
-        return ReplyNote(Outcome(Kind.INVALID, used, message="it ended with a CancelledError of its own"))
+        return ReplyNote(Outcome(Kind.INVALID, used, message="it raised CancelledError itself"))
     if isinstance(error, MemoryError) or not isinstance(error, Exception):
         # Out of memory, or an exception that ends a process: the process is not used again.
         return ReplyNote(Outcome(Kind.CRASH, used, message=fault(error)), trace=_trace(error), spoiled=True)

@@ -39,6 +39,7 @@ from headway.executors.worker_protocol import (
     WorkerReply,
     read_usage,
 )
+from headway.runtime import open_files
 
 #: The folder of this Headway; a worker imports it before it gets its owner's `sys.path`.
 _HOME: Final = str(Path(headway.__file__).parent.parent)
@@ -131,6 +132,7 @@ class WorkerProcess:
                 os.close(out)
                 os.close(err)
         self.pid = self._process.pid
+        open_files.give_original_limit(self.pid)
         self._replies = ReplyReader(self.pid, self._max_value)
         self._floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
         self._channel.setblocking(False)

@@ -38,6 +38,8 @@ FAULTS = {
     "529": "529 overloaded, before admission: nothing is charged",
     "401": "401 for a valid key, before admission",
     "blocked": "the vendor's refusal of a prompt for its content",
+    "429": "429, too fast, with the wait `resets` (1 s), before admission",
+    "subscription": "a subscription's window is used up: refused until it resets (`resets`, 5 h), before admission",
     "quota": "no credit left (429 insufficient_quota; Anthropic: 400 credit balance), before admission",
     "bad-headers": "rate-limit headers with meaningless values, on a 429 as well",
     "reset": "the connection is reset before the headers",
@@ -51,24 +53,38 @@ FAULTS = {
     "slow": "a good answer in small pieces over five seconds",
 }
 
+#: Faults that say when the account opens again, and how long that takes unless set.
+RESETS = {"429": 1.0, "subscription": 5 * 3600.0}
+
+#: The windows of a subscription, by Anthropic's names.
+Claim = Literal["five_hour", "seven_day", "seven_day_opus", "seven_day_sonnet"]
+
 #: Aliases of faults.
 ALIASES = {"overloaded": "529", "auth": "401", "slow-loris": "slow"}
 
 
 class Fault(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One fault: always, at random, every N requests, once at an instant, or during a period."""
+    """One fault: always, at random, every N requests, once at an instant, or during a period; or for some prompts."""
 
     kind: str | int
     chance: Share = 1.0
     every: Count | None = None
     at: Seconds | None = None
     between: tuple[Seconds, Seconds] | None = None
+    #: Only requests whose user texts contain it.
+    contains: str = ""
+    #: `429` and `subscription`: when the account opens again.
+    resets: Seconds | None = None
+    #: `subscription`: which window is used up.
+    claim: Claim = "five_hour"
 
     def __post_init__(self) -> None:
         if self.name not in FAULTS:
             near = difflib.get_close_matches(self.name, [*FAULTS, *ALIASES], n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"one of {', '.join(FAULTS)}"
             raise ValueError(f"unknown fault '{self.name}'; {hint}")
+        if self.resets is not None and self.name not in RESETS:
+            raise ValueError(f"'resets' is for {' and '.join(RESETS)}, not for '{self.name}'")
         if self.between is not None and not self.between[0] < self.between[1]:
             raise ValueError(
                 f"'between' must end after it begins, not go from {self.between[0]:g} to {self.between[1]:g}"
@@ -129,8 +145,12 @@ class AccountConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     latency: Spread = Spread(0.0)
     #: Time to a stream's first event; by default the latency.
     ttft: Spread | None = None
+    #: Time to a server error or a reset; by default the latency.
+    error_latency: Spread | None = None
     per_token: Seconds = Seconds(0.0)
     limits: tuple[LimitUpdate, ...] = ()
+    #: The used share of each window of a subscription, which Anthropic's answers report.
+    windows: dict[Claim, Share] = {}
     faults: tuple[Fault, ...] = ()
 
     @property
@@ -150,7 +170,7 @@ class AccountConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ToolRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """If the last user text contains `contains`, the answer is this tool call. After a tool's result the answer is text."""
+    """If a user text contains `contains`, the answer is this tool call. After a tool's result the answer is text."""
 
     contains: str
     name: str
@@ -158,7 +178,7 @@ class ToolRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class AnswerRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """If the first user text contains `contains`, these are the answers, one for each turn of the conversation.
+    """If a user text contains `contains`, these are the answers, one for each turn of the conversation.
 
     A string is sent as it is, anything else as JSON. The last answer is repeated.
     """
@@ -173,7 +193,7 @@ class AnswerRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class LengthRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """If the last text contains `contains`, the answer has this length, whatever the account says."""
+    """If a user text contains `contains`, the answer has this length, whatever the account says."""
 
     contains: str
     output_tokens: Spread

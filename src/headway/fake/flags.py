@@ -13,9 +13,9 @@ from headway.fake.config_file import load
 from headway.fake.fake_config import AccountConfig, FakeConfig, Fault, accounts_by_key, decode_hook
 from headway.fake.service import DEFAULT
 
-#: KIND, KIND=0.05 (chance), KIND/10 (every tenth), KIND@30s (once), KIND@30s-40s (all that while).
+#: KIND, KIND=0.05 (chance), KIND/10 (every tenth), KIND@30s (once), KIND@30s-40s (all that while), KIND+20s (reset in 20 seconds).
 _FAULT = re.compile(
-    r"(?P<kind>[\w-]+?)(?:=(?P<chance>[\d.]+))?(?:/(?P<every>\d+))?(?:@(?P<from>[\w.]+)(?:-(?P<to>[\w.]+))?)?"
+    r"(?P<kind>[\w-]+?)(?:\+(?P<resets>[\w.]+?))?(?:=(?P<chance>[\d.]+))?(?:/(?P<every>\d+))?(?:@(?P<from>[\w.]+)(?:-(?P<to>[\w.]+))?)?"
 )
 _SPREADS = ("latency", "ttft", "output_tokens")
 
@@ -78,11 +78,13 @@ def parse_fault(text: str) -> Fault:
     match = _FAULT.fullmatch(text)
     if match is None:
         raise UsageError(
-            f"--fault {text}: expected KIND, KIND=CHANCE, KIND/N, KIND@TIME or KIND@FROM-TO",
+            f"--fault {text}: expected KIND, KIND=CHANCE, KIND/N, KIND@TIME, KIND@FROM-TO or KIND+RESET",
             hint="for example --fault 5xx=0.05",
         )
     fields: dict[str, Any] = {"kind": match["kind"]}
     try:
+        if match["resets"]:
+            fields["resets"] = match["resets"]
         if match["chance"]:
             fields["chance"] = float(match["chance"])
         if match["every"]:

@@ -62,7 +62,7 @@ MESSAGES = Messages()
 #: Paths that contain the model.
 _AT_MODEL = re.compile(
     r"(?:/v1(?:alpha|beta)?/models/(?P<gemini>[^/:]+):(?P<how>generateContent|streamGenerateContent)"
-    r"|/model/(?P<bedrock>[^/]+)/(?P<act>converse|invoke)"
+    r"|/model/(?P<bedrock>[^/]+)/(?P<act>converse|converse-stream|invoke)"
     r"|/openai/deployments/(?P<azure>[^/]+)(?P<below>/chat/completions|/embeddings))"
 )
 _ENDPOINTS: dict[str, Api] = {
@@ -101,7 +101,9 @@ def api_at(path: str) -> Api | None:
         return GenerateContent(unquote(match["gemini"]), stream=match["how"] != "generateContent")
     if match["bedrock"]:
         model = unquote(match["bedrock"])
-        return Converse(model) if match["act"] == "converse" else Invoke(model, MESSAGES)
+        if match["act"] == "invoke":
+            return Invoke(model, MESSAGES)
+        return Converse(model, stream=match["act"] != "converse")
     return VendorApi(_ENDPOINTS[match["below"]], AZURE, unquote(match["azure"]))
 
 

@@ -15,12 +15,14 @@ from multidict import CIMultiDictProxy
 
 from headway.fake import http_answers
 from headway.fake.apis.api_request import ApiRequest, InvalidRequest
+from headway.fake.apis.aws_frames import STREAM_TYPE, exception_frame
 from headway.fake.apis.error_dialects import OPENAI, ErrorDialect, ErrorResponse, html_page
 from headway.fake.apis.reply import ModelReply, make_reply, sse_data, sse_event
-from headway.fake.fake_config import AccountConfig, FakeConfig, accounts_by_key
+from headway.fake.fake_config import RESETS, AccountConfig, FakeConfig, accounts_by_key
 from headway.fake.faults import HARMLESS, FaultStage, fault_stages
 from headway.fake.limits import headers
 from headway.fake.limits.accounts import Account, Refusal
+from headway.fake.limits.windows import windows_allowed
 from headway.fake.routes import Api, in_dialect_of
 from headway.fake.seeded_random import draw, fingerprint
 from headway.fake.stats import AccountCounts, Statistics
@@ -177,7 +179,7 @@ class FakeService:
 
     async def _admit(self, call: FakeCall) -> web.StreamResponse:
         """Admission: faults that refuse a request, then the limits."""
-        fault = call.entry.before_admission.next_fault(call.now) if call.entry.before_admission else ""
+        fault = _next_fault(call.entry.before_admission, call, call.now)
         if fault:
             call.statistics.faulted(call.counts, call.unit, fault, call.now)
         if fault and fault not in HARMLESS:
@@ -192,6 +194,8 @@ class FakeService:
         )
         style = headers.style_of(account, call.api.dialect.name)
         call.headers = headers.limit_headers(account, style, call.now, self._wall())
+        if call.entry.config.windows and call.api.dialect.name == "anthropic":
+            call.headers |= windows_allowed(call.entry.config.windows, self._wall() - call.now)
         if refusal is not None:
             return self._refuse(call, refusal, fault)
         if fault:
@@ -203,6 +207,8 @@ class FakeService:
 
     def _fault_before_admission(self, call: FakeCall, fault: str) -> web.Response:
         dialect, request_id = call.api.dialect, call.request_id
+        if fault in RESETS:
+            return self._refuse_until_reset(call, fault)
         error = {
             "529": lambda: dialect.server_error(529, request_id),
             "401": lambda: dialect.unauthorized("sk-revoked-by-a-fault", request_id),
@@ -211,6 +217,20 @@ class FakeService:
         }[fault]()
         call.statistics.refused(call.counts, call.unit, f"fault {fault}", call.now)
         return self._error_response(dialect, error, request_id)
+
+    def _refuse_until_reset(self, call: FakeCall, fault: str) -> web.Response:
+        """A 429 that says when to come back, whatever the limits are."""
+        stage, dialect = call.entry.before_admission, call.api.dialect
+        assert stage is not None
+        call.statistics.refused(call.counts, call.unit, f"fault {fault}", call.now)
+        if fault == "subscription":
+            error = dialect.window_closed(stage.closed.claim, stage.wait_s, self._wall(), call.request_id)
+            return self._error_response(dialect, error, call.request_id)
+        refusal = Refusal("rpm", 1000, 1000, 1, stage.wait_s)
+        style = headers.style_of(call.entry.account, dialect.name)
+        more = headers.refusal_headers(call.entry.account, style, refusal, self._wall())
+        error = dialect.refused(refusal, call.api_request.model, call.request_id)
+        return self._error_response(dialect, error, call.request_id, more)
 
     def _refuse(self, call: FakeCall, refusal: Refusal, fault: str) -> web.Response:
         reason = "too_large" if refusal.too_large else refusal.reason
@@ -230,7 +250,7 @@ class FakeService:
         statistics, counts, unit = call.statistics, call.counts, call.unit
         if statistics.admitted(counts, unit, call.api_request.input_tokens, call.now):
             statistics.example(counts, unit, call.api_request.unit, call.now)
-        fault = call.entry.after_admission.next_fault(call.now) if call.entry.after_admission else ""
+        fault = _next_fault(call.entry.after_admission, call, call.now)
         if fault:
             statistics.faulted(counts, unit, fault, call.now)
         reply = self._reply(call)
@@ -257,7 +277,7 @@ class FakeService:
 
     def _reply(self, call: FakeCall) -> ModelReply:
         rules = (
-            rule.output_tokens for rule in self.config.lengths if rule.contains in call.api_request.last_text
+            rule.output_tokens for rule in self.config.lengths if rule.contains in call.api_request.user_text
         )
         length = next(rules, call.entry.config.output_tokens)
         tokens = None if length is None else round(length.at(draw(self.config.seed, call.unit, 1)))
@@ -292,6 +312,14 @@ class FakeService:
         if wait_s > 0.0:
             await self.time_source.sleep(wait_s)
 
+    async def _wait_for_error(self, call: FakeCall, reply: ModelReply) -> None:
+        """Sleep as long as an error takes."""
+        delay = call.entry.config.error_latency
+        if delay is None:
+            await self._wait(call, reply)
+        elif (wait_s := delay.at(draw(self.config.seed, call.unit))) > 0.0:
+            await self.time_source.sleep(wait_s)
+
     async def _answer_whole(self, call: FakeCall, reply: ModelReply) -> web.StreamResponse:
         try:
             await self._wait(call, reply)
@@ -301,7 +329,7 @@ class FakeService:
 
     async def _answer_stream(self, call: FakeCall, reply: ModelReply) -> web.StreamResponse:
         await self._wait(call, reply)
-        response = await http_answers.begin_stream(call.request, call.headers, http_answers.SSE)
+        response = await http_answers.begin_stream(call.request, call.headers, _stream_type(call))
         account, per_token = call.entry.account, call.entry.config.per_token
         events = call.api.events(call.api_request, reply)
         if not per_token:
@@ -319,10 +347,10 @@ class FakeService:
     async def _answer_with_fault(self, call: FakeCall, reply: ModelReply, fault: str) -> web.StreamResponse:
         """Answer with a fault after admission."""
         if fault in ("500", "502", "503"):
-            await self._wait(call, reply)
+            await self._wait_for_error(call, reply)
             return self._server_error(call, int(fault))
         if fault == "reset":
-            await self._wait(call, reply)
+            await self._wait_for_error(call, reply)
             raise http_answers.reset_connection(call.request)
         if fault == "hang":
             await http_answers.wait_forever()
@@ -353,7 +381,7 @@ class FakeService:
             frames = [call.api.body(call.api_request, reply)]
         if fault == "truncated" and not streamed:
             return http_answers.whole_response(200, http_answers.first_half(frames), call.headers)
-        content_type = http_answers.SSE if streamed else http_answers.JSON
+        content_type = _stream_type(call) if streamed else http_answers.JSON
         response = await http_answers.begin_stream(call.request, call.headers, content_type)
         if fault in HARMLESS:
             await self._write_harmless(response, frames, fault, streamed)
@@ -390,4 +418,17 @@ class FakeService:
     def _error_event(self, call: FakeCall) -> bytes:
         dialect = call.api.dialect
         error = dialect.server_error_event(529, call.request_id)
+        if dialect.name == "bedrock":
+            return exception_frame("serviceUnavailableException", error)
         return sse_event("error", error) if dialect.name == "anthropic" else sse_data(error)
+
+
+def _next_fault(stage: FaultStage | None, call: FakeCall, now: float) -> str:
+    if stage is None:
+        return ""
+    return stage.next_fault(now, call.api_request.user_text if stage.reads_texts else "")
+
+
+def _stream_type(call: FakeCall) -> str:
+    """The content type of a stream."""
+    return STREAM_TYPE if call.api.dialect.name == "bedrock" else http_answers.SSE

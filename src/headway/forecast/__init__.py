@@ -4,6 +4,7 @@ survey            the requests of a file for each route, and a sample of its row
 answer_model      tokens, lengths and durations of a model's answers, learned or assumed
 assumed_provider  the known limits of a lane → a virtual provider with these limits
 trial             one run of the real scheduler in virtual time over a sample of the rows
+program_forecasts the forecast of programs and agents, from what earlier units took
 figures           the records of a forecast
 lane_forecasts    three trials (quick, likely, slow) → requests, tokens, cost, time and the binding limit of each lane
 """

@@ -11,13 +11,13 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final, Literal
 
-from headway.core.lanes.depth_ramp import FIRST_DEPTH_S
-from headway.core.lanes.growth_cap import GROWTH_CAP
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.in_flight.window import OPEN
+from headway.core.lanes.lane import LaneState
 from headway.core.lanes.lane_memory import LaneRecord
-from headway.core.lanes.meter import MINIMUM_GAP, NEARLY, Meter
-from headway.core.lanes.rate_finder import LEARNED
-from headway.core.lanes.window import OPEN
+from headway.core.lanes.learning.rate_finder import LEARNED
+from headway.core.lanes.meters.depth_ramp import FIRST_DEPTH_S
+from headway.core.lanes.meters.growth_cap import GROWTH_CAP
+from headway.core.lanes.meters.meter import MINIMUM_GAP, NEARLY, Meter
 from headway.core.model import DAY_S, Dimension
 from headway.forecast.figures import LaneKnowledge
 from headway.sim.scenario import ProviderSpec
@@ -33,28 +33,33 @@ PLAINLY: Final = 2.0
 WINDOWS: Final = {"low": 128, "estimate": 32, "high": 8}
 
 
-def has_no_known_limit(lane: Lane) -> bool:
+def has_no_known_limit(lane: LaneState) -> bool:
     """Whether no limit of this lane is known."""
-    return lane.finder is not None and not lane.finder.found and not lane.window.learned
+    return lane.limits.finder is not None and not lane.limits.finder.found and not lane.window.learned
 
 
-def met_rate(lane: Lane, known: LaneKnowledge, variant: str) -> float | None:
+def met_rate(lane: LaneState, known: LaneKnowledge, variant: str) -> float | None:
     """The assumed requests a second of a provider whose limit was met but not measured."""
-    if known.record is None or known.record.glimpsed is None or lane.finder is None or lane.finder.found:
+    if (
+        known.record is None
+        or known.record.glimpsed is None
+        or lane.limits.finder is None
+        or lane.limits.finder.found
+    ):
         return None
     least, most = known.record.glimpsed
     return {"low": most, "estimate": sqrt(least * most), "high": least}[variant] or None
 
 
 def assumed_provider(
-    lane: Lane, known: LaneKnowledge, variant: str, now: float
+    lane: LaneState, known: LaneKnowledge, variant: str, now: float
 ) -> tuple[ProviderSpec, dict[Dimension, VirtualBucket]]:
     """The provider of one lane, and its buckets."""
     buckets: dict[Dimension, VirtualBucket] = {}
-    for meter in lane.meters:
+    for meter in lane.limits.meters:
         if meter.period_s >= DAY_S or meter.name in (MINIMUM_GAP, GROWTH_CAP):
             continue  # Only the client keeps to these, or the provider closes for the day.
-        if meter.name == LEARNED and (lane.finder is None or not lane.finder.found):
+        if meter.name == LEARNED and (lane.limits.finder is None or not lane.limits.finder.found):
             continue
         bucket = _bucket(lane, meter, known.record, variant, now)
         other = buckets.get(meter.dimension)
@@ -62,9 +67,9 @@ def assumed_provider(
             buckets[meter.dimension] = bucket
     if rate := met_rate(lane, known, variant):
         buckets[Dimension.REQUESTS] = VirtualBucket(rate, FIRST_DEPTH_S)
-    reported = any(meter.reported for meter in lane.meters)
+    reported = any(meter.reported for meter in lane.limits.meters)
     style: Literal["openai", "anthropic"] = "anthropic" if known.kind == "anthropic" else "openai"
-    found = lane.finder is not None
+    found = lane.limits.finder is not None
     provider = ProviderSpec(
         max_concurrency=lane.window.size if lane.window.learned else 0,
         counting="used" if known.spec.counting.settle_output else "reserved",
@@ -75,10 +80,12 @@ def assumed_provider(
     return provider, buckets
 
 
-def _bucket(lane: Lane, meter: Meter, record: LaneRecord | None, variant: str, now: float) -> VirtualBucket:
+def _bucket(
+    lane: LaneState, meter: Meter, record: LaneRecord | None, variant: str, now: float
+) -> VirtualBucket:
     if meter.name == LEARNED:
-        assert lane.finder is not None
-        bucket = VirtualBucket(lane.finder.rates[lane.finder.place], lane.finder.depth_s)
+        assert lane.limits.finder is not None
+        bucket = VirtualBucket(lane.limits.finder.rates[lane.limits.finder.place], lane.limits.finder.depth_s)
     else:
         bucket = VirtualBucket(meter.rate, _depth_s(meter, record, variant))
     owed_s = max(0.0, meter.full_at - now)
@@ -115,6 +122,6 @@ def set_buckets(provider: VirtualProvider, buckets: dict[Dimension, VirtualBucke
     provider.buckets.update(buckets)
 
 
-def most_in_flight(lane: Lane) -> int:
+def most_in_flight(lane: LaneState) -> int:
     """The known limit of requests in flight; 0: none."""
     return 0 if lane.window.size >= OPEN else lane.window.size

@@ -42,6 +42,10 @@ class LaneForecast(msgspec.Struct, frozen=True):
     #: The sum of `max_tokens`, and how many requests have none.
     max_output_tokens: int
     open_ended: int
+    #: A program or an agent: its tokens are not predicted.
+    program: bool = False
+    #: Whether `time_s` is known: of programs only after a first unit.
+    time_known: bool = True
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -57,6 +61,8 @@ class Forecast(msgspec.Struct, frozen=True):
     notes: list[str]
     #: Models without a known price: `cost_usd` does not include them.
     unpriced: list[str] = []
+    #: Whether the time of every lane is known.
+    time_known: bool = True
 
 
 class ForecastRoute(msgspec.Struct, frozen=True):
@@ -91,3 +97,5 @@ class RunOptions(msgspec.Struct, frozen=True):
     concurrency: int = 0
     serial: bool = False
     delay_s: float = 0.0
+    #: Agents work side by side, even if they may write: `--worktree` or `--shared-directory`.
+    side_by_side: bool = False

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
 from headway.core.model import MINUTE_S, Price, Usage
 from headway.forecast.answer_model import LEAST_DOUBT, DrawnUsage
 from headway.forecast.assumed_provider import WINDOWS, assumed_provider, met_rate, most_in_flight
@@ -228,7 +228,7 @@ def _cost(price: Price, whole: Usage, sample: list[DrawnUsage], share: float) ->
 def _bounds(
     lane_trial: _TrialOfLane,
     known: LaneKnowledge,
-    lane: Lane,
+    lane: LaneState,
     work: _Work,
     requests: int,
     *,
@@ -238,8 +238,12 @@ def _bounds(
     options = lane_trial.options
     bounds = {LATENCY: work.longest_s, OWN: OWN_S * requests}
     _, buckets = assumed_provider(lane, known, lane_trial.variant, 0.0)
-    for meter in lane.meters:
-        if lane.finder is not None and not lane.finder.found and meter is lane.finder.meter:
+    for meter in lane.limits.meters:
+        if (
+            lane.limits.finder is not None
+            and not lane.limits.finder.found
+            and meter is lane.limits.finder.meter
+        ):
             continue
         bucket = buckets.get(meter.dimension)
         here = bucket is not None and bucket.rate == meter.rate
@@ -269,41 +273,43 @@ def _notes(key: str, known: LaneKnowledge, routes: Sequence[ForecastRoute], resu
     notes = []
     if any(not route.answer_model.answers and not route.answer_model.others for route in own):
         notes.append(
-            f"{known.name}: no answers to learn from yet. Assumed: 4 characters a token; answers a quarter as long as "
-            f"max_tokens, or 256 tokens; half a second and 20 ms a token. {LEARN_HINT}"
+            f"{known.name}: no answers to learn from yet. Assumed: 4 characters per token; answers a quarter as long as "
+            f"max_tokens, or 256 tokens; half a second and 20 ms per token. {LEARN_HINT}"
         )
     if any(route.answer_model.others for route in own):
         notes.append(
-            f"{known.name}: no job like this yet (prompt, schema, parameters). Other answers tell how fast it is, not how long "
-            f"these will be: anything from one token to max_tokens, or 4,096 where none is set. {LEARN_HINT}"
+            f"{known.name}: no job like this yet (prompt, schema, parameters). Other answers show how fast it is, but not how "
+            f"long these will be: from one token to max_tokens, or to 4,096 without max_tokens. {LEARN_HINT}"
         )
     if any(route.answer_model.cut_off >= CUT_OFF_NOTED for route in own):
         share = max(route.answer_model.cut_off for route in own)
         notes.append(
-            f"{known.name}: {share:.0%} of the answers that tell how long these will be were cut off at a lower max_tokens: these "
-            "may be as long as theirs allows"
+            f"{known.name}: {share:.0%} of the answers that this estimate is based on were cut off at a lower max_tokens: these "
+            "answers may be longer"
         )
     if any(route.answer_model.other_rows for route in own):
         notes.append(
-            f"{known.name}: the rows that were answered are of another kind than the rest (prompt). They do not tell how long its "
-            "answers will be: anything from one token to max_tokens, or 16 times as long where none is set"
+            f"{known.name}: the rows answered so far have other prompts than the rest, so the lengths of its answers are unknown: from one "
+            "token to max_tokens, or up to 16 times the estimate without max_tokens"
         )
     if (record := known.record) is not None and record.glimpsed is not None and not known.spec.limits.known:
         least, most = (MINUTE_S * rate for rate in record.glimpsed)
         notes.append(
-            f"{known.name}: its limit was met and not measured yet: between {least:,.0f} and {most:,.0f} requests per minute "
-            "went so far, and its time is a guess from that"
+            f"{known.name}: it has a limit that is not measured yet: between {least:,.0f} and {most:,.0f} requests per minute were "
+            "accepted so far, and the time is estimated from that"
         )
     elif _unlimited(known) and known.record is None:
         notes.append(
-            f"{known.name}: no limit is known. Its time is a guess from latency and a window of {WINDOWS['estimate']}"
+            f"{known.name}: no limit is known; the time is estimated from the latency and {WINDOWS['estimate']} requests in flight"
         )
     elif _unlimited(known):
-        notes.append(f"{known.name}: no limit is known, and none was met. Its time is a guess from latency")
+        notes.append(
+            f"{known.name}: no limit is known, and no request was refused; the time is estimated from the latency"
+        )
     if any(route.price is None for route in own):
         notes.append(
-            f"{known.name}: its price is not known, so neither is its cost: set input and output in "
-            f"{', '.join(dict.fromkeys(route.price_table for route in own if route.price is None))}, USD a million tokens"
+            f"{known.name}: the price is unknown, and so is the cost: set input and output (USD per million tokens) in "
+            f"{', '.join(dict.fromkeys(route.price_table for route in own if route.price is None))}"
         )
     if result.failed:
         notes.append(

@@ -6,22 +6,36 @@ Memory hardly grows with the file: a random sample of rows is kept for each rout
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from headway.config import Config
 from headway.errors import DuplicateId
 from headway.jobs.base import IngestOptions, JobSource, RouteCheck
-from headway.stores.records import Edge, Family, NewUnit, StoredRoute
+from headway.stores.records import Edge, Family, NewAttachment, NewUnit, StoredRoute
 
 #: The sample of a route (docs/decisions/0014).
 KEPT: Final = 20_000
 #: Duplicate ids are found by their hashes, in so many groups, so that each group of a million rows is small.
 _GROUPS: Final = 64
 
+#: In the body of a row with settings of its own for an agent.
+_AGENT: Final = b'"agent"'
+
+
+class _AgentRow(msgspec.Struct):
+    """The part of a row that is about its agent."""
+
+    agent: Any = None
+
+
+_decode: Final = msgspec.json.Decoder(_AgentRow).decode
+
+#: Whether a unit for a route takes an answer that is there already. Called once for each unit.
+Reuse = Callable[[StoredRoute, NewUnit], bool]
 #: (provider, model)
 To = tuple[str, str]
 
@@ -48,6 +62,8 @@ class Load(msgspec.Struct):
     sample: list[Sampled] = []
     #: The family of its rows; None if they are too mixed.
     family: Family | None = None
+    #: The directories that rows for an agent name; "" stands for rows that name none. Empty: no row names one.
+    directories: set[str] = set()
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -68,12 +84,13 @@ def survey(
     options: IngestOptions,
     check: RouteCheck,
     done: Mapping[To, int] | None = None,
+    reuse: Reuse | None = None,
     kept: int = KEPT,
 ) -> Survey:
     """Read every row as `ingest` does, with the same errors. `done` says how many of the first rows of a route need not be sent
-    again.
+    again, `reuse` which other rows need not.
     """
-    tally = _Tally(source, config, done or {}, kept)
+    tally = _Tally(source, config, done or {}, kept, reuse)
     bad = source.ingest(tally, config, 0, options=options, check=check)
     for load in tally.loads:
         load.sample.sort(key=lambda row: row.index)
@@ -84,8 +101,10 @@ def survey(
 class _Tally:
     """Takes units as a store does, but only counts them."""
 
-    def __init__(self, source: JobSource, config: Config, done: Mapping[To, int], kept: int) -> None:
-        self._source, self._config, self._kept = source, config, kept
+    def __init__(
+        self, source: JobSource, config: Config, done: Mapping[To, int], kept: int, reuse: Reuse | None
+    ) -> None:
+        self._source, self._config, self._kept, self._reuse = source, config, kept, reuse
         self._done = done
         self.total = 0
         self.loads: list[Load] = []
@@ -102,6 +121,9 @@ class _Tally:
         self._skip.append(self._done.get((route.provider, route.model), 0))
         return len(self._routes) - 1
 
+    def add_attachments(self, job: int, files: Sequence[NewAttachment]) -> None:
+        """Their tokens are part of their units. Their content is not read."""
+
     def add_families(self, job: int, families: Sequence[Family]) -> None:
         for family in families:
             if load := self._by_family.get((family.route, family.number)):
@@ -111,7 +133,9 @@ class _Tally:
         load = self._by_family.get((unit.route, unit.family))
         if load is None:
             route = self._routes[unit.route]
-            load = self._by_family[unit.route, unit.family] = Load(route.provider, route.model, sample=[])
+            load = self._by_family[unit.route, unit.family] = Load(
+                route.provider, route.model, sample=[], directories=set()
+            )
             self.loads.append(load)
         return load
 
@@ -125,12 +149,16 @@ class _Tally:
             if self._skip[unit.route]:
                 self._skip[unit.route] -= 1
                 continue
+            if self._reuse is not None and self._reuse(self._routes[unit.route], unit):
+                continue
             load = self._load(unit)
             place = load.requests
             load.requests += 1
             load.chars += unit.chars
             load.max_output_tokens += max(0, unit.max_tokens)
             load.open_ended += unit.max_tokens == 0
+            if _AGENT in unit.body or load.directories:
+                load.directories.add(_directory(unit.body))
             if place >= self._kept:
                 place = int(self._random() * load.requests)
             if place < self._kept:
@@ -149,6 +177,13 @@ class _Tally:
                 if custom_id in seen:
                     raise DuplicateId(custom_id)
                 seen.add(custom_id)
+
+
+def _directory(body: bytes) -> str:
+    """The directory that a row names for its agent; "" if it names none."""
+    agent = _decode(body).agent if _AGENT in body else None
+    named = agent.get("directory") if isinstance(agent, dict) else None
+    return named if isinstance(named, str) else ""
 
 
 def _index_of(edge: Edge) -> int:

@@ -1,7 +1,8 @@
 """The contract of a kind of job.
 
-Every kind describes its jobs in words: their input, their units, the next step for the user (`JobKind`). A kind that is read
-from files (`FileJobKind`) also turns a file into units, and results into a file.
+Every kind describes its jobs in words: their input, their units, the next step for the user (`JobKind`). A kind whose units are
+requests says how they are made and checked (`RunKind`). A kind that is read from files (`FileJobKind`) also turns a file into
+units, and results into a file.
 
 A kind does not run anything: `wiring` runs all jobs in the same way, with what their kind returns.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Literal, Protocol, Self
+from typing import Any, BinaryIO, ClassVar, Protocol, Self
 
 import msgspec
 
@@ -19,9 +20,11 @@ from headway.config import Config
 from headway.core.reasons import LaneBudgetSpent
 from headway.engine.run_spec import Render
 from headway.errors import UsageError
+from headway.jobs.output_options import Order as Order
+from headway.jobs.output_options import OutputOptions as OutputOptions
 from headway.jobs.unit_report import UnitReport, UnitText
 from headway.providers.adapter import Adapter
-from headway.stores.records import Family, Job, NewUnit, StoredRoute
+from headway.stores.records import Family, Job, NewAttachment, NewUnit, StoredRoute
 from headway.stores.store import Store
 from headway.stores.write_batch import Grow
 
@@ -29,28 +32,25 @@ from headway.stores.write_batch import Grow
 RowProgress = Callable[[int], None]
 #: Called once for each provider and model of the units. Raises if units could not be sent there.
 RouteCheck = Callable[[str, str], None]
-#: The order of rows in an output file.
-Order = Literal["input", "completion"]
 #: Wraps the adapter of a provider kind in a check of its answers.
 AnswerCheck = Callable[[Adapter, str], Adapter]
 
 
 class IngestOptions(msgspec.Struct, frozen=True):
-    """How an input is read. `fresh`: as a new job, even if it was run before. `skip_bad`: bad rows are left out."""
+    """How an input is read. `fresh`: as a new job, even if it was run before. `skip_bad`: bad rows are left out.
+
+    `warn` is called with each warning about the rows, in one line. `name`: the name of a new job; "": made from the input.
+    """
 
     fresh: bool = False
     skip_bad: bool = False
     progress: RowProgress = lambda rows: None
+    warn: Callable[[str], None] = lambda text: None
+    name: str = ""
 
-
-class OutputOptions(msgspec.Struct, frozen=True):
-    """Where results go, and how. `force` replaces a file of another job."""
-
-    path: Path
-    order: Order = "input"
-    force: bool = False
-    #: Whether cells are escaped so that a spreadsheet treats none of them as a formula.
-    safe_cells: bool = False
+    def without_warnings(self) -> Self:
+        """The same for an input whose warnings were shown before."""
+        return msgspec.structs.replace(self, warn=lambda text: None)
 
 
 class Sink(Protocol):
@@ -59,6 +59,8 @@ class Sink(Protocol):
     def add_route(self, job: int, route: StoredRoute) -> int: ...
 
     def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None: ...
+
+    def add_attachments(self, job: int, files: Sequence[NewAttachment]) -> None: ...
 
     def add_families(self, job: int, families: Sequence[Family]) -> None: ...
 
@@ -97,6 +99,13 @@ class JobSource(Protocol):
 
     def is_sibling(self, job: Job) -> bool:
         """Whether a job has the same rows with another `--limit`: its answers can be used."""
+
+    def is_predecessor(self, job: Job) -> bool:
+        """Whether a job asked the same about an earlier content of this input: rows that have not changed can use its answers."""
+
+    @property
+    def row_numbers(self) -> str:
+        """A LIKE pattern of the ids that are only numbers of rows, so that they say nothing about what a row is."""
 
     def ids(self, config: Config) -> Iterator[str]:
         """The id of every unit that it makes, in order."""
@@ -146,6 +155,8 @@ class JobKind(ABC):
     name: ClassVar[str]
     #: Whether attempts are requests to servers; otherwise they are calls of functions, without HTTP.
     sends_requests: ClassVar[bool] = True
+    #: Whether a command without the name of a job may choose a job of this kind.
+    chosen_by_default: ClassVar[bool] = True
 
     @abstractmethod
     def input_name(self, job: Job) -> str:
@@ -184,34 +195,8 @@ class JobKind(ABC):
         return None
 
 
-class FileJobKind(JobKind):
-    """A kind whose jobs are read from a file and run by a command."""
-
-    @abstractmethod
-    def reads(self, path: str) -> bool:
-        """Whether `headway run` takes a file of this name as this kind."""
-
-    @abstractmethod
-    def open(self, path: str, stdin: BinaryIO | None, flags: Mapping[str, Any]) -> JobSource:
-        """Open an input. `flags` are those of the command. Nothing is sent or stored."""
-
-    @abstractmethod
-    def default_output(self, path: str, flags: Mapping[str, Any]) -> Path:
-        """The output file without --out."""
-
-    @abstractmethod
-    def check_output(self, options: OutputOptions) -> None:
-        """Raise if results cannot be written with these options. Touches no file."""
-
-    @abstractmethod
-    def claim_output(
-        self, options: OutputOptions, job: str, *, store: Store | None = None, make: bool = True
-    ) -> None:
-        """Raise if the file belongs to another job. `store` may know its writer. `make`: make its folder."""
-
-    @abstractmethod
-    def output(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> JobOutput:
-        """The writer of the results of a run."""
+class RunKind(JobKind):
+    """A kind whose units are requests that an engine runs."""
 
     def answer_check(self, job: Job) -> AnswerCheck | None:
         """Checks the answers of a job; None if every answer is accepted."""
@@ -229,13 +214,62 @@ class FileJobKind(JobKind):
         """
         return None
 
+
+class FileJobKind(RunKind):
+    """A kind whose jobs are read from a file and run by a command."""
+
+    #: Whether a job can be made from several files.
+    takes_several: ClassVar[bool] = False
+
+    @abstractmethod
+    def reads(self, path: str) -> bool:
+        """Whether `headway run` takes a file of this name as this kind."""
+
+    @abstractmethod
+    def open(self, path: str, stdin: BinaryIO | None, flags: Mapping[str, Any]) -> JobSource:
+        """Open an input. `flags` are those of the command. Nothing is sent or stored.
+
+        `flags["more_files"]` has the arguments after the first, if `takes_several`. `flags["out"]` is the output that was named.
+        """
+
+    @abstractmethod
+    def default_output(self, path: str, flags: Mapping[str, Any]) -> Path:
+        """The output file without --out."""
+
+    def output_owner(self, output: OutputOptions, store: Store) -> str | None:
+        """The job whose results are in this file; None if there is none."""
+        return None
+
+    def output_for_job(self, path: Path, job: str) -> Path:
+        """The name of a file for one job, where the default file belongs to another."""
+        return path.with_name(f"{path.stem}.{job}{path.suffix}")
+
+    @abstractmethod
+    def check_output(self, options: OutputOptions) -> None:
+        """Raise if results cannot be written with these options. Touches no file."""
+
+    @abstractmethod
+    def claim_output(
+        self, options: OutputOptions, job: str, *, store: Store | None = None, make: bool = True
+    ) -> None:
+        """Raise if the file belongs to another job. `store` may know its writer. `make`: make its folder."""
+
+    def outdated_outputs(self, options: OutputOptions, store: Store, job: Job, earlier: Job) -> int:
+        """How many files of `earlier`, a job of the same input before it changed, stay that are not of this job."""
+        return 0
+
+    @abstractmethod
+    def output(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> JobOutput:
+        """The writer of the results of a run."""
+
     def next_step(self, job: Job, state: str, command: Callable[[], str]) -> str:
         """By the state in which the run ended."""
         resume = command()
         if state == "failed" and job.ended == job.total:
-            return f"to retry the failed units: {resume}"
+            which = "failed" if job.has_failures else "cancelled"
+            return f"to retry the {which} units: {resume}"
         if state == "stopped":
-            return f"to resume after fixing this: {resume}"
+            return f"to resume once fixed: {resume}"
         if state == "parked":
             return (
                 f"to resume after the hold: {resume}; to wait for it: {resume} --max-hold unlimited; "

@@ -15,17 +15,22 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Final
+from itertools import islice
+from typing import Final, Protocol
 
 from headway.config import Config, identity_of
 from headway.config.routing import Router
-from headway.errors import HeadwayError, JobBusy
+from headway.errors import HeadwayError, JobBusy, UsageError
 from headway.jobs.base import IngestOptions, JobSource, RouteCheck
 from headway.stores.records import Job, NewJob
 from headway.stores.store import Store, free_name
 
 #: Answers that are copied in one transaction: about 0.1 s, so that the commits of other jobs do not wait.
 PAGE: Final = 10_000
+
+#: Earlier versions of an input whose answers are searched, the newest first. A job has those of its own predecessors, except for rows
+#: that it did not have (a sample with `--limit`, a shorter file).
+MOST_PREDECESSORS: Final = 5
 
 #: Makes the lock of a job, by its name.
 Locks = Callable[[str], AbstractContextManager[object]]
@@ -35,7 +40,7 @@ def find(store: Store, config: Config, digest: str) -> Job | None:
     """The job with this digest and the same targets under the current settings; the newest one, if there are several."""
     router = Router(config)
     same = (job for job in store.jobs() if job.digest == digest and job.state != "ingesting")
-    return next((job for job in same if _resolves(job, router, config)), None)
+    return next((job for job in same if resolves(job, router, config)), None)
 
 
 def siblings_of(store: Store, config: Config, source: JobSource) -> list[Job]:
@@ -47,12 +52,39 @@ def siblings_of(store: Store, config: Config, source: JobSource) -> list[Job]:
         if job.state != "ingesting"
         and job.digest not in ("", source.digest)
         and source.is_sibling(job)
-        and _resolves(job, router, config)
+        and resolves(job, router, config)
     ]
     return sorted(same, key=lambda job: -job.good)
 
 
-def _resolves(job: Job, router: Router, config: Config) -> bool:
+class ChangingInput(Protocol):
+    """The part of an input that finds its earlier versions (see `JobSource`)."""
+
+    @property
+    def digest(self) -> str: ...
+
+    def is_sibling(self, job: Job) -> bool: ...
+
+    def is_predecessor(self, job: Job) -> bool: ...
+
+
+def predecessors_of(store: Store, config: Config, source: ChangingInput) -> list[Job]:
+    """The jobs that asked the same about an earlier content of the input, the newest first."""
+    router = Router(config)
+    earlier = (
+        job
+        for job in store.jobs()
+        if job.state != "ingesting"
+        and job.good
+        and job.digest not in ("", source.digest)
+        and source.is_predecessor(job)
+        and not source.is_sibling(job)
+        and resolves(job, router, config)
+    )
+    return list(islice(earlier, MOST_PREDECESSORS))
+
+
+def resolves(job: Job, router: Router, config: Config) -> bool:
     """Whether every model in the job's input still has the same target."""
     for raw, recorded in job.models.items():
         try:
@@ -64,9 +96,11 @@ def _resolves(job: Job, router: Router, config: Config) -> bool:
     return True
 
 
-def name_for(store: Store, source: JobSource) -> str:
-    """A free name for a new job: the name of the file, and enough of the digest to distinguish its versions."""
-    return free_name(_wanted_name(source), {job.name for job in store.jobs() if job.state != "ingesting"})
+def name_for(store: Store, source: JobSource, name: str = "") -> str:
+    """A free name for a new job: the name of the file, and enough of the digest to distinguish its versions; or a given name."""
+    return free_name(
+        name or _wanted_name(source), {job.name for job in store.jobs() if job.state != "ingesting"}
+    )
 
 
 def _wanted_name(source: JobSource) -> str:
@@ -75,21 +109,42 @@ def _wanted_name(source: JobSource) -> str:
 
 
 def find_or_add(
-    store: Store, config: Config, source: JobSource, out: str, *, fresh: bool = False
+    store: Store, config: Config, source: JobSource, out: str, *, options: IngestOptions
 ) -> tuple[Job, bool]:
-    """The job of an input, or a new one that is `ingesting`; and whether it is new. `fresh` always adds a new job.
+    """The job of an input, or a new one that is `ingesting`; and whether it is new. `options.fresh` always adds a new job.
 
     Another process may still be filling the job: its models are not known yet, so only its content decides.
     """
     router = Router(config)
 
     def is_same(job: Job) -> bool:
-        return not fresh and job.digest == source.digest and _resolves(job, router, config)
+        return not options.fresh and job.digest == source.digest and resolves(job, router, config)
 
+    if options.name:
+        _must_be_free(store, options.name, is_same)
+    form = source.form()
+    if options.fresh:
+        form["fresh"] = True
     new = NewJob(
-        _wanted_name(source), source.kind, source.path, source.digest, out, time.time(), source.form()
+        options.name or _wanted_name(source),
+        source.kind,
+        source.path,
+        source.digest,
+        out,
+        time.time(),
+        form,
     )
     return store.find_or_add(new, is_same)
+
+
+def _must_be_free(store: Store, name: str, is_same: Callable[[Job], bool]) -> None:
+    """Raise if another job has the name that the user has chosen, unless the input has a job already."""
+    taken = store.job(name)
+    if taken is None or taken.state == "ingesting" or any(is_same(job) for job in store.jobs()):
+        return
+    raise UsageError(
+        f"--name {name}: there is a job of that name, and it asks something else", hint="choose another name"
+    )
 
 
 def clear_remains(store: Store, digest: str, lock: Locks) -> None:
@@ -119,16 +174,19 @@ def ingest(
     options: IngestOptions,
     check: RouteCheck,
     siblings: Sequence[Job] = (),
+    predecessors: Sequence[Job] = (),
 ) -> tuple[Job, int]:
     """Add every unit; returns the job and how many bad rows were left out. The caller holds the job's lock, and removes the job
     if this fails.
 
-    Answers of its `siblings` are copied.
+    Answers of its `siblings` are copied, and then those of its `predecessors`.
     """
 
     def copy_answers() -> None:
         for sibling in siblings:
             _copy_answers(store, new.id, sibling.id)
+        for earlier in predecessors:
+            store.unchanged.adopt(new.id, earlier.id, source.row_numbers, time.time())
 
     left_out = source.ingest(store, config, new.id, options=options, check=check, ready=copy_answers)
     job = store.job(new.name)

@@ -6,12 +6,15 @@ from typing import Final
 
 from headway.batch.job_kind import BatchKind
 from headway.errors import UsageError
-from headway.jobs.base import FileJobKind, JobKind
+from headway.jobs.base import FileJobKind, JobKind, RunKind
 from headway.jobs.python_programs import MapKind, PoolKind
+from headway.questions.job_kinds import AskKind, FrameKind
 from headway.stores.records import Job
 
 #: By the name in the store. `batch` is the first: it reads every file that no later kind reads.
-KINDS: Final[dict[str, JobKind]] = {kind.name: kind for kind in (BatchKind(), MapKind(), PoolKind())}
+KINDS: Final[dict[str, JobKind]] = {
+    kind.name: kind for kind in (BatchKind(), MapKind(), PoolKind(), AskKind(), FrameKind())
+}
 
 
 def kind_of(job: Job) -> JobKind:
@@ -22,6 +25,16 @@ def kind_of(job: Job) -> JobKind:
             hint="use the version of Headway that made it",
         )
     return KINDS[job.kind]
+
+
+def run_kind_of(job: Job) -> RunKind:
+    """The kind of a job that an engine runs. Raises if its units are calls of a Python program."""
+    kind = kind_of(job)
+    if isinstance(kind, RunKind):
+        return kind
+    refusal = kind.resume_refusal(job)
+    assert refusal is not None
+    raise refusal
 
 
 def file_kind_of(job: Job) -> FileJobKind:

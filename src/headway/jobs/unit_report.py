@@ -8,14 +8,15 @@ from typing import Any
 import msgspec
 
 from headway.stores.answer_cache import AnswerSource
-from headway.stores.records import AttemptView
+from headway.stores.records import AttemptView, StoredAttachment
 
 
-class UnitRequest(msgspec.Struct, frozen=True):
-    """The request: its path, and its body as JSON."""
+class UnitRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The request: its path, its body as JSON, and the files that its marks stand for."""
 
     path: str
     body: msgspec.Raw
+    attachments: Sequence[StoredAttachment] = ()
 
 
 class UnitRepair(msgspec.Struct, frozen=True):

@@ -9,22 +9,6 @@ usage_check     usage that cannot be true
 scrubber        keys: kept from being shown, and removed from whatever is recorded
 json_escapes    secrets that are written in JSON escapes
 error_messages  an error's message as people see it
+
+This file imports nothing, so that a command loads only what it uses.
 """
-
-from __future__ import annotations
-
-from headway.providers.limits.hints import Facts, RawResponse, understand
-from headway.providers.limits.profile import LimitHeaders, Profile, SessionHeaders
-from headway.providers.limits.profiles import GENERIC, PROFILES, profile_for
-
-__all__ = [
-    "GENERIC",
-    "PROFILES",
-    "Facts",
-    "LimitHeaders",
-    "Profile",
-    "RawResponse",
-    "SessionHeaders",
-    "profile_for",
-    "understand",
-]

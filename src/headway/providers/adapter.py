@@ -8,15 +8,33 @@ by then. `is_unsent` says whether any byte of the request had been sent.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from headway.core.model import SUCCESS, Hint, Outcome, Usage
+from headway.providers.attached_body import AttachedBody
+from headway.providers.attempt_log import AttemptLog
 
-#: Called once, when the headers of a streamed answer have arrived: what they say about limits, and the input tokens if they
-#: are known already. An answer in one piece needs no such call: its headers are in the outcome.
-Admitted = Callable[[Hint | None, Usage | None], None]
+#: Called with each piece of the answer's text as it arrives.
+OnText = Callable[[str], None]
+
+
+class Admitted(Protocol):
+    """What an adapter reports of an attempt while it runs.
+
+    It is called once, when the headers of a streamed answer have arrived: with what they say about limits, and the input tokens
+    if they are known already. An answer in one piece needs no such call: its headers are in the outcome.
+    """
+
+    def __call__(self, hint: Hint | None, usage: Usage | None, /) -> None:
+        """The provider accepted the request."""
+
+    def delayed(self) -> None:
+        """The request waits for a connection."""
+
+    def written(self) -> None:
+        """A request that was delayed has just been written."""
 
 
 def mark_unsent(fault: BaseException) -> None:
@@ -29,17 +47,32 @@ def is_unsent(fault: BaseException) -> bool:
     return getattr(fault, "headway_unsent", False)
 
 
+class AttachmentSource(Protocol):
+    """Reads the files that the marks in a body stand for."""
+
+    async def open(self, body: bytes) -> AttachedBody:
+        """The body with its files. The caller releases it as soon as it is sent."""
+
+
 class Request(msgspec.Struct, frozen=True, gc=False):
     """One call: the path below the provider's root ("/v1/chat/completions") and the JSON body.
 
     `repairs` is how many corrections the conversation contains already. `alone`: it needs a worker that has run no other
-    unit.
+    unit. `session` is a name for the unit's conversation that stays the same over all attempts, and `attempt` their number: only
+    for adapters with `has_sessions`. `on_text` gets the text of the answer while it arrives, if the API can stream; the answer is the
+    same either way. `attachments`: the body has marks of attached files, which are inserted while it is sent.
+    `log` records the attempt while it runs: only for adapters with `takes_log`.
     """
 
     path: str
     body: bytes
     repairs: int = 0
     alone: bool = False
+    session: str = ""
+    attempt: int = 0
+    on_text: OnText | None = None
+    attachments: AttachmentSource | None = None
+    log: AttemptLog | None = None
 
 
 class RateLimit(msgspec.Struct, frozen=True, gc=False):
@@ -86,3 +119,11 @@ class Adapter(Protocol):
 
     async def close(self) -> None:
         """Close every connection."""
+
+
+@runtime_checkable
+class KeepsConnections(Protocol):
+    """An adapter that can open connections before they are needed."""
+
+    def keep_ready(self, n: int) -> None:
+        """About so many further requests are sent soon: have connections open for them. Idle ones count."""

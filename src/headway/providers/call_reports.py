@@ -34,10 +34,20 @@ class RateLimited(HeadwayError):
                 reason = retry_after  # It was probably meant as the reason.
             else:
                 unread = short_message(_repr(retry_after))
-                reason = f"{reason or 'a rate limit was met'} (retry_after is {unread}, which is not a time)"
-        super().__init__(reason or "a rate limit was met")
+                reason = (
+                    f"{reason or 'a rate limit was reached'} (retry_after is {unread}, which is not a time)"
+                )
+        super().__init__(reason or "a rate limit was reached")
         self.retry_after = wait_s
         self.reason = reason
+
+
+class KnownOutcome(HeadwayError):
+    """Raised by work whose outcome is known exactly, so that nothing has to be guessed from the exception."""
+
+    def __init__(self, message: str, outcome: Outcome) -> None:
+        super().__init__(message)
+        self.outcome = outcome
 
 
 def _repr(value: object) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from headway.lazy_pattern import lazy_pattern
 from headway.safe_text import visible
 
 #: Long enough for the longest sentence with its numbers; a store keeps one for every attempt.
@@ -12,9 +12,9 @@ LONGEST: Final = 500
 
 #: Keys and tokens that providers and clients are known to quote. The part that stays shows which one it was.
 _SECRETS: Final = (
-    re.compile(r"\b((?:sk-|gsk_|xai-|fw_)[A-Za-z0-9]{0,4})[\w\-*.]{8,200}"),
-    re.compile(r"\b(AIza|AKIA|ASIA|ya29\.|eyJ)[\w\-.]{8,2000}"),
-    re.compile(
+    lazy_pattern(r"\b((?:sk-|gsk_|xai-|fw_)[A-Za-z0-9]{0,4})[\w\-*.]{8,200}"),
+    lazy_pattern(r"\b(AIza|AKIA|ASIA|ya29\.|eyJ)[\w\-.]{8,2000}"),
+    lazy_pattern(
         r"(?i)\b(bearer |(?:api[-_]?key|access[-_]?token|authorization|[?&]key)['\"]?[=:] ?['\"]?)[\w\-./+]{8,2000}"
     ),
 )
@@ -23,7 +23,7 @@ _SECRET_MARKS: Final = (
     "sk-", "gsk_", "xai-", "fw_", "aiza", "akia", "asia", "ya29.", "eyj", "bearer ", "apikey", "api-key", "api_key", "accesstoken",
     "access-token", "access_token", "authorization", "?key", "&key",
 )  # fmt: skip
-_SPACE: Final = re.compile(r"\s+")
+_SPACE: Final = lazy_pattern(r"\s+")
 
 
 def without_secrets(text: str) -> str:

@@ -7,7 +7,6 @@ attempts in `executors.attempt_details`. Requests are sent and stored as they we
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import re
@@ -30,6 +29,10 @@ SHORTEST_VALUE: Final = 16
 #: ("sk-ant-api03-").
 HEAD: Final = 16
 TAIL: Final = 12
+#: Fewer characters suffice where the text shows that they are the beginning of something longer: programs print keys as `sk-abc12…` or
+#: `sk-abc12****wxyz`.
+MASKED_HEAD: Final = 7
+_MASK: Final = re.compile("(?:\u2026|[.]{3,}|[*]+|\u2022+)")
 
 #: A part of a secret of this length is searched for first, before all its spellings.
 _SHORTEST_ANCHOR: Final = 4
@@ -46,6 +49,8 @@ _BY_HAND: Final = {
     "\n": (rb"\\{1,3}n",),
     "\r": (rb"\\{1,3}r",),
 }
+#: As `html.escape` writes them; importing `html` takes a millisecond.
+_HTML_NAMES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
 _NUMBER: Final = re.compile(r"[0-9.eE+-]+", re.ASCII)
 _SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
@@ -155,11 +160,18 @@ class Scrubber:
         """The text without secrets."""
         for form, _, _ in self._forms:
             text = text.replace(form, REDACTED)
+        for secret, _ in self._secrets:
+            if secret[:MASKED_HEAD] in text:
+                text = _without_masked(text, secret)
         if self._spelled:
             text = self._without(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
         if "\\" in text and has_escapes(data := text.encode("utf-8", "surrogatepass")):
             text = self._without_escaped(data).decode("utf-8", "surrogatepass")
         return text
+
+    def unfinished(self, text: str) -> int:
+        """How many characters at the end of a text may be the beginning of a secret."""
+        return max((_suffix_begins(text, secret) for secret, _ in self._secrets), default=0)
 
     def message(self, text: str) -> str:
         """As `text`, for a text that may have been cut inside a secret: long parts of secrets are removed, too."""
@@ -223,7 +235,7 @@ def _spellings_of(character: str) -> bytes:
         return re.escape(data)
     in_url = b"".join(b"%%%02x" % byte for byte in data)
     in_html = b"&#(?:x0*%x|0*%d);" % (ord(character), ord(character))
-    named = html.escape(character, quote=True).encode("utf-8", "surrogateescape")
+    named = _HTML_NAMES.get(character, character).encode("utf-8", "surrogateescape")
     ways = [rb"\\{0,3}" + re.escape(data), b"(?i:%s|%s)" % (in_url, in_html), *_BY_HAND.get(character, ())]
     if named != data:
         ways.append(re.escape(named))
@@ -245,12 +257,39 @@ def _without_start(text: str, secret: str) -> str:
     """The text without the beginning of a secret whose rest was cut off."""
     at = text.find(secret[:HEAD])
     while at >= 0:
-        end = HEAD
-        while end < len(secret) and text[at + end : at + end + 1] == secret[end]:
-            end += 1
-        text = f"{text[:at]}{REDACTED}{text[at + end :]}"
+        text = f"{text[:at]}{REDACTED}{text[at + _common_start(text, at, secret) :]}"
         at = text.find(secret[:HEAD], at + len(REDACTED))
     return text
+
+
+def _without_masked(text: str, secret: str) -> str:
+    """The text without the visible ends of a secret whose middle a program has replaced by dots or asterisks. Dots at the end stay:
+    the text may have been cut there.
+    """
+    head = secret[:MASKED_HEAD]
+    at = text.find(head)
+    while at >= 0:
+        visible = _common_start(text, at, secret)
+        mask = _MASK.match(text, at + visible)
+        if mask is None:
+            at = text.find(head, at + 1)
+            continue
+        tail = next(
+            n
+            for n in range(len(secret) - visible, -1, -1)
+            if text.startswith(secret[len(secret) - n :], mask.end())
+        )
+        shown = mask.start() if mask.group()[0] in "…." and not tail else mask.end() + tail
+        text = f"{text[:at]}{REDACTED}{text[shown:]}"
+        at = text.find(head, at + len(REDACTED))
+    return text
+
+
+def _common_start(text: str, at: int, secret: str) -> int:
+    """How many characters of the text from a place on are the beginning of a secret."""
+    return next(
+        (n for n, character in enumerate(secret) if text[at + n : at + n + 1] != character), len(secret)
+    )
 
 
 def _without_end(text: str, secret: str) -> str:
@@ -274,6 +313,16 @@ def secrets_in_environment(environ: Mapping[str, str], keys: Iterable[str] = ())
 def _begun(form: bytes, body: bytes) -> int:
     """How many bytes at the end of a body are the beginning of a secret that was cut off."""
     return next((n for n in range(len(form) - 1, 0, -1) if body.endswith(form[:n])), 0)
+
+
+def _suffix_begins(text: str, secret: str) -> int:
+    """The length of the longest end of the text with which a secret begins."""
+    at = text.find(secret[0], max(0, len(text) - len(secret) + 1))
+    while at >= 0:
+        if secret.startswith(text[at:]):
+            return len(text) - at
+        at = text.find(secret[0], at + 1)
+    return 0
 
 
 def is_secret_variable(name: str) -> bool:

@@ -35,8 +35,8 @@ class ReserveReport(msgspec.Struct, frozen=True):
     held_it_back: bool
 
 
-class LaneLimits(msgspec.Struct, frozen=True):
-    """What held a lane back over a run."""
+class LaneConstraints(msgspec.Struct, frozen=True):
+    """What limited a lane over a run: holds, money, rate limits."""
 
     held_s: float
     holds: int
@@ -58,7 +58,7 @@ class RunReport(msgspec.Struct, frozen=True):
     job: JobReport
     elapsed_s: float
     saved: SavedReport
-    limits: dict[str, LaneLimits]
+    limits: dict[str, LaneConstraints]
     budget: BudgetReport | None
     next: str | None
 
@@ -77,13 +77,13 @@ def run_report(
     )
 
 
-def limits_of(view: View) -> dict[str, LaneLimits]:
+def limits_of(view: View) -> dict[str, LaneConstraints]:
     """What held each lane back, by its name."""
     return {view.names[lane.key]: _limits(lane) for lane in view.snapshot.lanes}
 
 
-def _limits(lane: LaneView) -> LaneLimits:
-    return LaneLimits(
+def _limits(lane: LaneView) -> LaneConstraints:
+    return LaneConstraints(
         held_s=round(lane.held_s, 3),
         holds=lane.holds,
         held_for=lane.held_for or None,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from headway.errors import UsageError
+from headway.jobs.kinds import KINDS
+from headway.questions.job_kinds import ASK, FRAME
 from headway.reports.holds import HoldReport, holds_of
 from headway.reports.prediction import Comparison, comparison
 from headway.reports.usage import (
@@ -41,6 +44,8 @@ class JobReport(msgspec.Struct, frozen=True):
     state: State
     input: str
     out: str
+    models: Sequence[str]
+    prompt: str | None
     total: int
     succeeded: int
     failed: int
@@ -80,6 +85,12 @@ class JobReport(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
 
+def prompt_of(job: Job) -> str | None:
+    """The prompt that all units share; of a question and a data frame its beginning. None if each row has its own."""
+    prompt: str | None = job.form.get("prompt")
+    return job.input if prompt is None and job.kind in (ASK, FRAME) else prompt
+
+
 def job_report(store: Store, job: Job, state: State) -> JobReport:
     """The report of a job. `state` is the job's own, or that of a run that just ended."""
     use, saved = use_report(job), cached_units(store, job)
@@ -88,6 +99,8 @@ def job_report(store: Store, job: Job, state: State) -> JobReport:
         state=state,
         input=job.input,
         out=job.out,
+        models=models_text(job),
+        prompt=prompt_of(job),
         total=job.total,
         succeeded=job.counts["succeeded"],
         failed=job.counts["failed"],
@@ -108,6 +121,15 @@ def job_report(store: Store, job: Job, state: State) -> JobReport:
     )
 
 
+def models_text(job: Job) -> list[str]:
+    """The models that the job's rows go to, as provider/model, each once."""
+    return list(
+        dict.fromkeys(
+            f"{provider}/{model}" if model else provider for provider, _, model in job.models.values()
+        )
+    )
+
+
 def failures_of(store: Store, job: Job) -> list[Failure]:
     """The failures of a job, by code."""
     return [] if job.ended == job.good else [Failure(*failure) for failure in store.failures(job.id)]
@@ -125,25 +147,43 @@ def state_of(jobs_folder: Path, job: Job) -> State:
     return job.state
 
 
-def find_job(store: Store, name: str | None) -> Job:
-    """A job by its name or the beginning of it. The name of a file means its latest job, None the latest of all."""
+class ChosenJob(NamedTuple):
+    """A job, and how many jobs it was chosen from as the latest."""
+
+    job: Job
+    among: int = 1
+
+
+def find_job(store: Store, name: str | None) -> ChosenJob:
+    """A job by its name or the beginning of it. The name of a file means its latest job, None the latest of all.
+
+    The latest is the job whose run was started last, whether or not it still runs.
+    """
     jobs = [job for job in store.jobs() if job.state != "ingesting"]
     if not jobs:
         raise UsageError("there are no jobs yet", hint="'headway run FILE' starts one")
     if name is None:
-        return _latest(jobs)
+        if not (runs := [job for job in jobs if _by_default(job)]):
+            raise UsageError("there are no jobs yet, only questions", hint="'headway run FILE' starts one")
+        return _latest(store, runs)
     exact = [job for job in jobs if job.name == name]
     versions = [job for job in jobs if re.fullmatch(re.escape(name) + r"-[0-9a-f]{6}(-\d+)?", job.name)]
     close = exact or versions or [job for job in jobs if job.name.startswith(name)]
     if len(close) == 1 or (close and not exact and close == versions):
-        return _latest(close)
+        return _latest(store, close)
     if close:
         raise UsageError(
             f"'{name}' matches several jobs: {', '.join(job.name for job in close[:5])}",
-            hint="type more of the name",
+            hint="type more of its name",
         )
     raise UsageError(f"there is no job '{name}'", hint="'headway jobs' lists them")
 
 
-def _latest(jobs: list[Job]) -> Job:
-    return max(jobs, key=lambda job: (job.state in LIVE, job.finished_utc or job.created_utc, job.id))
+def _by_default(job: Job) -> bool:
+    """Whether a command without a name may choose the job. A kind that this version does not know is like any other."""
+    return job.kind not in KINDS or KINDS[job.kind].chosen_by_default
+
+
+def _latest(store: Store, jobs: list[Job]) -> ChosenJob:
+    starts = store.run_starts()
+    return ChosenJob(max(jobs, key=lambda job: (starts.get(job.id, 0.0), job.id)), len(jobs))

@@ -39,7 +39,8 @@ def comparison(store: Store, job: Job) -> Comparison | None:
     if SETTING not in job.settings:
         return None
     predicted = msgspec.convert(job.settings[SETTING], Prediction)
-    runs = [run for run in store.workers(job.id) if run["started_utc"] >= predicted.began_utc]
+    workers = (worker for worker in store.workers(job.id) if worker["run"] is None)
+    runs = [run for run in workers if run["started_utc"] >= predicted.began_utc]
     took_s = sum((run["ended_utc"] or time.time()) - run["started_utc"] for run in runs)
     over = job.state in ("complete", "failed")
     return Comparison(predicted, took_s, job.cost_usd - predicted.spent_usd, over)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from headway.core.model import AccountWindow
 from headway.core.reasons import StopReason, Wait, WaitCode
 from headway.core.snapshot import LaneView
-from headway.engine.observer import View
+from headway.engine.observer import AgentActivity, View
 from headway.reason_text import wait_text
 from headway.stores.files import read_own
 from headway.stores.job_lock import JOB_LEVELS
@@ -51,7 +53,7 @@ class WaitReason(msgspec.Struct, frozen=True):
 
 
 class LaneProgress(msgspec.Struct, frozen=True):
-    """One lane. `wait` is a sentence. Files of older versions have no `wait_reason`."""
+    """One lane. `wait` is a sentence. Files of older versions have no `wait_reason` and no `waiting_for_others`."""
 
     in_flight: int
     queued: int
@@ -67,6 +69,9 @@ class LaneProgress(msgspec.Struct, frozen=True):
     wait: str | None
     wait_until_utc: float | None
     wait_reason: WaitReason | None = None
+    waiting_for_others: int = 0
+    #: The windows of a subscription; files of older versions have none.
+    windows: tuple[AccountWindow, ...] = ()
 
     @property
     def waits_for(self) -> Wait | None:
@@ -78,17 +83,30 @@ class LaneProgress(msgspec.Struct, frozen=True):
         return Wait(reason.code, self.wait_until_utc, reason.message, reason.limit, reason.stop)
 
 
+class RunningAgent(msgspec.Struct, frozen=True):
+    """An agent that runs now, as `engine.observer.AgentActivity` has it."""
+
+    unit: str
+    lane: str
+    turn: int
+    tool: str
+    tokens: int
+    cost_usd: float
+    started_utc: float
+
+
 class Progress(msgspec.Struct, frozen=True):
-    """A run at an instant."""
+    """A run at an instant. `agents` are the agents that run now, the oldest first; files of older versions have none."""
 
     job: str
     started_utc: float
     updated_utc: float
     totals: ProgressTotals
     lanes: dict[str, LaneProgress]
+    agents: list[RunningAgent] = []
 
 
-def progress_of(view: View) -> Progress:
+def progress_of(view: View, agents: Iterable[AgentActivity] = ()) -> Progress:
     """The report of what observers see."""
     in_flight = view.snapshot.in_flight
     totals = ProgressTotals(
@@ -106,7 +124,20 @@ def progress_of(view: View) -> Progress:
         paused=view.paused,
     )
     lanes = {view.names[lane.key]: _lane(lane, view.utc_offset_s) for lane in view.snapshot.lanes}
-    return Progress(view.job, view.started_utc, view.updated_utc, totals, lanes)
+    return Progress(view.job, view.started_utc, view.updated_utc, totals, lanes, _agents(agents))
+
+
+def progress_fields(view: View, agents: Iterable[AgentActivity] = ()) -> dict[str, Any]:
+    """The same as the fields of a JSON object. `agents` is there only if any runs."""
+    fields = msgspec.structs.asdict(progress_of(view, agents))
+    return fields if fields["agents"] else {name: value for name, value in fields.items() if name != "agents"}
+
+
+def _agents(agents: Iterable[AgentActivity]) -> list[RunningAgent]:
+    return [
+        RunningAgent(one.unit, one.lane, one.turn, one.tool, one.tokens, one.cost_usd, one.started_utc)
+        for one in sorted(agents, key=lambda agent: agent.started_utc)
+    ]
 
 
 def _lane(lane: LaneView, utc_offset_s: float) -> LaneProgress:
@@ -126,6 +157,8 @@ def _lane(lane: LaneView, utc_offset_s: float) -> LaneProgress:
         wait=None if wait is None else wait_text(wait),
         wait_until_utc=None if wait is None or wait.until is None else wait.until + utc_offset_s,
         wait_reason=None if wait is None else WaitReason(wait.code, wait.message, wait.limit, wait.stop),
+        waiting_for_others=lane.waiting_for_others,
+        windows=lane.windows,
     )
 
 
@@ -135,3 +168,11 @@ def read_progress(folder: Path) -> Progress | None:
         return msgspec.json.decode(read_own(folder / "progress.json", JOB_LEVELS), type=Progress)
     except (OSError, msgspec.DecodeError):
         return None
+
+
+def note_agent(agents: dict[int, AgentActivity], activity: AgentActivity) -> None:
+    """Keep the latest activity of each agent that runs, by the key of its unit."""
+    if activity.is_over:
+        agents.pop(activity.uid, None)
+    else:
+        agents[activity.uid] = activity

@@ -8,24 +8,35 @@ from typing import Final
 
 import msgspec
 
+from headway.config.kinds.python import PYTHON
+from headway.core.model import Kind
 from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, StopReason, UpstreamUnfinished
+from headway.jobs.kinds import KINDS
 from headway.reason_text import unit_error
-from headway.reports.jobs import JobReport, job_report, state_of
+from headway.reports.jobs import Failure, JobReport, job_report, state_of
 from headway.reports.run_progress import Progress, read_progress
 from headway.reports.usage import cached_units
 from headway.stores.answer_cache import CallsSaved
 from headway.stores.records import LIVE, Job
+from headway.stores.run_error import read_run_error
 from headway.stores.store import Store
 
 #: The status of units that were in flight when their process died, until the job is resumed.
 UNKNOWN: Final = "unknown"
 
 
+class FailureExample(msgspec.Struct, frozen=True):
+    """The first unit of a failure: its id, and whether a function of the user ended with an exception."""
+
+    custom_id: str
+    raised: bool
+
+
 class StatusReport(msgspec.Struct, frozen=True):
     """The state of a job.
 
     `progress` is set while a process runs the job. `stops` are lanes that cannot continue. `unknown` are the ids of units
-    that a dead process may have sent. `examples` are the ids of the first unit of each failure.
+    that a dead process may have sent. `examples` are the first units of each failure.
     """
 
     job: JobReport
@@ -35,7 +46,11 @@ class StatusReport(msgspec.Struct, frozen=True):
     progress: Progress | None
     unknown: Sequence[str]
     cached: CallsSaved
-    examples: Sequence[str]
+    examples: Sequence[FailureExample]
+    #: The error that ended the latest run; "" if there was none.
+    error: str = ""
+    #: Why units wait for another attempt.
+    to_retry: Sequence[Failure] = ()
 
 
 def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
@@ -58,13 +73,27 @@ def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
         progress=progress,
         unknown=[unit.custom_id for unit in store.unknown_outcomes(job.id)] if died else [],
         cached=cached_units(store, job),
-        examples=example_ids(store, job, report),
+        examples=failure_examples(store, job, report),
+        error="" if live else read_run_error(jobs_folder / job.name),
+        to_retry=() if stops else units_to_retry(store, job),
     )
 
 
-def example_ids(store: Store, job: Job, report: JobReport) -> list[str]:
-    """The id of the first unit of each failure."""
-    return [store.results(job.id, failure.first - 1, 1)[0].custom_id for failure in report.failures]
+def units_to_retry(store: Store, job: Job) -> list[Failure]:
+    """Why the last attempt at units failed that are not finished, the most frequent reason first."""
+    return [] if job.ended >= job.total else [Failure(*row) for row in store.to_retry(job.id)]
+
+
+def failure_examples(store: Store, job: Job, report: JobReport) -> list[FailureExample]:
+    """The first unit of each failure."""
+    only_calls = job.kind in KINDS and not KINDS[job.kind].sends_requests
+    functions = {route.provider for route in store.routes(job.id) if only_calls or route.kind == PYTHON.name}
+    examples = []
+    for failure in report.failures:
+        unit = store.results(job.id, failure.first - 1, 1)[0]
+        raised = failure.code == Kind.INVALID and unit.provider in functions
+        examples.append(FailureExample(unit.custom_id, raised))
+    return examples
 
 
 def _per_lane(store: Store, job: Job) -> dict[str, dict[str, int]]:

@@ -18,7 +18,7 @@ class RepeatedUse(msgspec.Struct, frozen=True):
 
 
 class UnsureUse(msgspec.Struct, frozen=True):
-    """Attempts that reported no usage, and the most that they may have cost."""
+    """Attempts whose usage is unknown, and the most that they may have cost."""
 
     attempts: int
     most_usd: float

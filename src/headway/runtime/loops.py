@@ -253,6 +253,18 @@ class Background:
         """The result of a coroutine."""
         return wait_future(self._started(work)).unwrap()
 
+    def wait_or_cancel(self, work: Coroutine[Any, Any, V]) -> V:
+        """The result of a coroutine. An exception of a signal handler, such as KeyboardInterrupt, cancels it."""
+        future = self._started(work)
+        try:
+            return wait_future(future).unwrap()
+        finally:
+            future.cancel()
+
+    async def shared(self, work: Coroutine[Any, Any, V]) -> V:
+        """The result of a coroutine, for a caller on another loop. A cancellation of the caller cancels it."""
+        return (await asyncio.wrap_future(self._started(work))).unwrap()
+
     def _started(self, work: Coroutine[Any, Any, V]) -> Future[_Result[V]]:
         return asyncio.run_coroutine_threadsafe(_as_result(work), self._loop)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overload
 
 from headway.config.call_settings import Duration, Limits, Retry
@@ -36,6 +37,7 @@ class Pacing(TypedDict, total=False):
     lane: a function of the request that returns the name of its lane. Default: one for each API, host, key and model.
     max_hold: a refusal that asks for a longer wait than this is returned to the caller. None: every wait is waited out.
     insecure_http: whether a key may be sent to another machine over plain http. Default: that is an error.
+    db: the file of Headway's records. Jobs and other clients that use the same lanes through it share their limits with this client.
 
     All clients of a process that use a lane share it. Settings that differ from those of the lane are an error; a client
     that leaves them out takes the lane's.
@@ -46,6 +48,7 @@ class Pacing(TypedDict, total=False):
     lane: LaneOf | None
     max_hold: Duration | None
     insecure_http: bool
+    db: str | PathLike[str] | None
 
 
 @overload

@@ -23,12 +23,14 @@ from headway.config.call_settings import Limits, Retry
 from headway.core import events, model
 from headway.core.commands import Notice
 from headway.core.model import Counting, LaneSpec, Settings
-from headway.engine.calls import Calls
+from headway.engine.calls import Calls, SubmittedCall
 from headway.errors import UsageError
+from headway.providers.call_reports import current_attempt
 from headway.providers.scrubber import Scrubber
 from headway.reason_text import notice_text
 from headway.runtime import loops
 from headway.runtime.loops import Background
+from headway.sdk.store_sharing import StorePlace, StoreSharing
 
 if TYPE_CHECKING:
     from headway.sdk.tickets import RemoteTicket
@@ -48,12 +50,26 @@ class LaneSettings(msgspec.Struct, frozen=True):
     retry: Retry | None = None
     max_hold_s: float | None = None
     own_failures: bool = False
+    #: Where it is shared with jobs; None: only in this process.
+    store: StorePlace | None = None
+
+    @property
+    def db(self) -> str | None:
+        """The file through which it is shared with jobs."""
+        return None if self.store is None else self.store.db
 
     def spec(self, limits: Limits | None) -> LaneSpec:
         """The lane for the scheduler."""
         core_limits = model.LaneLimits() if limits is None else limits.to_core()
         retry = (self.retry or Retry()).to_core()
-        return LaneSpec(self.name, core_limits, retry, self.counting, own_failures=self.own_failures)
+        return LaneSpec(
+            self.name,
+            core_limits,
+            retry,
+            self.counting,
+            own_failures=self.own_failures,
+            follow_throughput=True,
+        )
 
 
 class SharedLane:
@@ -65,7 +81,9 @@ class SharedLane:
         self.users = 0
         self._terms = terms
         self._limits = terms.limits
+        self._store = terms.store
         self._calls: Calls | None = None
+        self._sharing: StoreSharing | None = None
         self._closed = False
 
     def post(self, act: Callable[..., object], *arguments: Any) -> bool:
@@ -79,6 +97,11 @@ class SharedLane:
             raise self._conflict("retry", terms.retry, opened.retry or Retry())
         if terms.max_hold_s is not None and terms.max_hold_s != opened.max_hold_s:
             raise self._conflict("max_hold", _seconds(terms.max_hold_s), _seconds(opened.max_hold_s))
+        if terms.store is not None and self._store is None:
+            self._store = terms.store
+            self.post(self._begin_sharing)
+        elif terms.store is not None and self._store is not None and terms.db != self._store.db:
+            raise self._conflict("db", terms.db, self._store.db)
         if terms.limits is None:
             return
         if self._limits is None:
@@ -103,7 +126,19 @@ class SharedLane:
             settings = Settings(max_hold_s=self._terms.max_hold_s, max_identical_invalid=0)
             self._calls = Calls(lambda _: self._terms.spec(self._limits), settings, Scrubber.of_environment())
             self._calls.noted = _log_notice
+            self._begin_sharing()
         return self._calls
+
+    def _begin_sharing(self) -> None:
+        if self._calls is not None and self._store is not None and self._sharing is None and not self._closed:
+            self._sharing = StoreSharing(self._store, self.name, self._calls)
+
+    def when_shared(self, act: Callable[[], None]) -> None:
+        """Call it once the lane's share is known; at once if no store shares it."""
+        if self._sharing is None:
+            act()
+        else:
+            self._sharing.when_known(act)
 
     def _apply_limits(self) -> None:
         if self._calls is not None and self._limits is not None and not self._closed:
@@ -119,6 +154,8 @@ class SharedLane:
         self._closed = True
         if self._calls is not None:
             await self._calls.close()
+        if self._sharing is not None:
+            await self._sharing.close()
 
 
 class LaneRegistry:
@@ -208,6 +245,8 @@ class LaneUser:
 
     def lane(self, terms: LaneSettings) -> SharedLane:
         """The lane for `terms`."""
+        if terms.store is not None and _has_its_place():
+            terms = msgspec.structs.replace(terms, store=None, key=(terms.key, _INSIDE))
         registry = shared_registry()
         lane = self._leases.get(terms.key)
         return lane if lane is not None and lane.registry is registry else registry.lease(terms, self._leases)
@@ -224,6 +263,21 @@ class LaneUser:
             ending = registry.release(lanes)
             if ending is not None:
                 ending.wait()
+
+
+#: Marks lanes that are used inside a call with a place in a shared lane.
+_INSIDE: Final = "inside a call"
+
+
+def _has_its_place() -> bool:
+    """Whether this code runs in a call whose lane is shared: it has its place there, and would wait for itself in another one.
+
+    A worker process does not know how its call was made, so there it is assumed.
+    """
+    attempt = current_attempt.get()
+    if isinstance(attempt, SubmittedCall):
+        return attempt.shares_lane
+    return attempt is not None
 
 
 def _by_registry(leases: dict[Hashable, SharedLane]) -> list[tuple[LaneRegistry, list[SharedLane]]]:
@@ -258,7 +312,11 @@ def _seconds(value: float | None) -> str:
 
 
 def _log_notice(notice: Notice) -> None:
-    level = logging.WARNING if notice.what in ("stopped", "breaker_opened", "usage") else logging.INFO
+    level = (
+        logging.WARNING
+        if notice.what in ("stopped", "breaker_opened", "usage", "exhausted")
+        else logging.INFO
+    )
     _log.log(level, "%s: %s: %s", notice.lane, notice.what, notice_text(notice.reason))
 
 

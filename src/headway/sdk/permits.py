@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Hashable, Mapping
+from os import PathLike
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -21,6 +22,7 @@ from headway.providers.limits.hints import RawResponse, understand
 from headway.providers.limits.profiles import profile_for
 from headway.providers.usage_check import checked_usage
 from headway.runtime.loops import in_a_loop
+from headway.sdk.client_settings import named_place, shared_store
 from headway.sdk.lane_registry import LaneSettings, LaneUser
 from headway.sdk.tickets import LoopTicket, RemoteTicket, ThreadTicket
 
@@ -40,7 +42,8 @@ class Lane:
     address or a name such as "openai") says how tokens are counted and headers are read.
 
     All lanes of one `name` are the same lane, in every thread and on every event loop of the process; their limits must
-    be the same, or left out. A lane without a name is shared with no other.
+    be the same, or left out. A lane without a name is shared with no other. With `db`, the file of Headway's records, jobs and
+    programs that use a lane of that name share its limits with this one.
 
     >>> import headway
     >>> lane = headway.Lane(headway.Limits(rpm=600, tpm=90_000))
@@ -50,13 +53,24 @@ class Lane:
     >>> lane.close()
     """
 
-    def __init__(self, limits: Limits | None = None, *, name: str | None = None, provider: str = "") -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        name: str | None = None,
+        provider: str = "",
+        db: str | PathLike[str] | None = None,
+    ) -> None:
         if not isinstance(limits, Limits | None):
-            raise UsageError(f"limits is {limits!r}", hint="they are headway.Limits(rpm=…, tpm=…)")
+            raise UsageError(f"limits is {limits!r}", hint="use headway.Limits(rpm=…, tpm=…)")
+        if db is not None and not name:
+            raise UsageError("db is for lanes with a name", hint='name="…" says which lane of the file it is')
         self.name = _UNNAMED if name is None else name
         self._profile = profile_for(provider)
         key: Hashable = object() if name is None else name
-        self._settings = LaneSettings(key, self.name, self._profile.counting, limits)
+        path = shared_store(db)
+        place = None if path is None else named_place(path, self.name)
+        self._settings = LaneSettings(key, self.name, self._profile.counting, limits, store=place)
         self._user = LaneUser()
         self._closed = False
 
@@ -212,5 +226,5 @@ def _as_dict(report: Any) -> dict[str, Any]:
         return dict(report.model_dump())
     raise UsageError(
         f"usage is a {type(report).__name__}",
-        hint="give an SDK's usage, a dict, or input_tokens=… and output_tokens=…",
+        hint="pass an SDK's usage, a dict, or input_tokens=… and output_tokens=…",
     )

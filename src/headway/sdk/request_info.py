@@ -18,18 +18,13 @@ from headway.providers.dialects.sse import Draft
 from headway.providers.limits.profile import Profile
 from headway.providers.limits.profiles import profile_for
 
-#: Lane names are never stored, so a salt for this process is enough.
+#: For the names of lanes in this process. In a store they have the store's salt.
 _SALT: Final = os.urandom(16)
 ACCOUNT_DIGITS: Final = 10
 #: Headers that identify the account. Projects of one organization have separate limits.
-_ACCOUNT_HEADERS: Final = (
-    "authorization",
-    "x-api-key",
-    "api-key",
-    "x-goog-api-key",
-    "openai-organization",
-    "openai-project",
-)
+_KEY_HEADERS: Final = ("x-api-key", "api-key", "x-goog-api-key")
+_CHOICE_HEADERS: Final = ("openai-organization", "openai-project")
+_ACCOUNT_HEADERS: Final = ("authorization", *_KEY_HEADERS, *_CHOICE_HEADERS)
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 #: Google and AWS name the model in the path.
 _MODEL: Final = re.compile(r"/models?/([^/:]+)")
@@ -89,6 +84,8 @@ class RequestInfo(msgspec.Struct, frozen=True):
     body: bytes
     #: Its size, as arguments of the scheduler's unit.
     unit: dict[str, Any]
+    #: The key of its lane in a store, by the store's salt; None: the program has named the lane.
+    stored_key: Callable[[bytes], str] | None = None
 
 
 def read_request(request: HttpRequest, body: bytes, lane_of: LaneOf | None = None) -> RequestInfo:
@@ -100,14 +97,15 @@ def read_request(request: HttpRequest, body: bytes, lane_of: LaneOf | None = Non
     host = _host(url)
     model = _model(fields, path)
     profile = profile_for(host, route.kind) if route is not None else profile_for(host)
+    stored_key: Callable[[bytes], str] | None = None
     if lane_of is not None:
         lane = lane_of(request)
     else:
         kind = profile.name if route is None else route.kind
         lane = f"{kind}|{host}|{_account(request)}|{model}"
-    if route is None:
-        return RequestInfo(lane, host, model, profile, None, body, {})
-    return RequestInfo(lane, host, model, profile, route.endpoint, body, _size(fields, route))
+        stored_key = lambda salt: f"{kind}|{host}|{_stored_account(request, salt)}|{model}"  # noqa: E731 - repr shows no key
+    endpoint, unit = (None, {}) if route is None else (route.endpoint, _size(fields, route))
+    return RequestInfo(lane, host, model, profile, endpoint, body, unit, stored_key)
 
 
 def is_json(headers: Mapping[str, str]) -> bool:
@@ -142,6 +140,17 @@ def _account(request: HttpRequest) -> str:
         [*values, *re.findall(r"(?:^|&)key=([^&]*)", request.url.query.decode("ascii", "replace"))]
     )
     return blake2b(credentials.encode(), key=_SALT).hexdigest()[:ACCOUNT_DIGITS]
+
+
+def _stored_account(request: HttpRequest, salt: bytes) -> str:
+    """The account as in the lane keys of jobs (`config.lane_key`): a hash of the key alone, unless a header chooses among accounts."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    keys = [token if scheme.lower() == "bearer" else scheme + token]
+    keys += [request.headers.get(name, "") for name in _KEY_HEADERS]
+    keys += re.findall(r"(?:^|&)key=([^&]*)", request.url.query.decode("ascii", "replace"))
+    choice = [request.headers.get(name, "") for name in _CHOICE_HEADERS]
+    credential = "\n".join([*filter(None, keys), *(choice if any(choice) else ())])
+    return blake2b(credential.encode(), key=salt).hexdigest()[:ACCOUNT_DIGITS]
 
 
 def _model(fields: Mapping[str, Any], path: str) -> str:

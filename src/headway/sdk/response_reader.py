@@ -91,7 +91,9 @@ class ResponseReader:
         try:
             value = decoded(body)
         except ValueError:
-            return Outcome(Kind.TRANSIENT, message=f"HTTP {self._status}, but the body is no {endpoint.name}")
+            return Outcome(
+                Kind.TRANSIENT, message=f"HTTP {self._status}, but the body has no {endpoint.name}"
+            )
         if isinstance(value, dict) and value.get("error"):
             return self._refusal(RawResponse(None, self._headers, body[:LONGEST_FAILURE], origin="exception"))
         return checked_outcome(None, _usage(value, endpoint.shape), self.hint)

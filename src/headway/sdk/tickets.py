@@ -68,7 +68,7 @@ class RemoteTicket:
     request from every outcome, before the lane gets it.
     """
 
-    __slots__ = ("_lane", "_notify", "_ticket", "_user", "scrub")
+    __slots__ = ("_gone", "_lane", "_notify", "_ticket", "_user", "scrub")
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class RemoteTicket:
     ) -> None:
         self._user, self._lane, self._notify = user, lane, notify
         self._ticket: Ticket | None = None
+        self._gone = False
         self.scrub: Callable[[Outcome], Outcome] | None = None
         user.tickets.add(self)
         if not lane.post(self._begin, unit, reopen):
@@ -89,6 +90,16 @@ class RemoteTicket:
     def _begin(self, unit: dict[str, Any], reopen: bool) -> None:
         try:
             calls = self._lane.calls()
+        except RuntimeError:  # The lane was closed meanwhile.
+            self._on_grant(False)
+            return
+        self._lane.when_shared(lambda: self._submit(calls, unit, reopen))
+
+    def _submit(self, calls: Calls, unit: dict[str, Any], reopen: bool) -> None:
+        if self._gone:
+            self._on_grant(False)
+            return
+        try:
             if reopen:
                 calls.reopen(self._lane.name)
             self._ticket = Ticket(calls, self._lane.name, self._on_grant, unit)
@@ -116,7 +127,13 @@ class RemoteTicket:
 
     def abandon(self) -> None:
         """See `Ticket.abandon`."""
-        self._post(Ticket.abandon)
+
+        def give_up() -> None:
+            self._gone = True
+            if self._ticket is not None:
+                self._ticket.abandon()
+
+        self._lane.post(give_up)
 
     def _post(self, act: Callable[[Ticket], None]) -> None:
         def apply() -> None:

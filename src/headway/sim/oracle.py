@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from headway.core.commands import Command
+from headway.core.commands import Command, Finish
 from headway.core.events import Event, RequestAccepted
-from headway.core.model import Unit
+from headway.core.model import Kind, Outcome, RetryPolicy, Unit
+from headway.core.unit_states import Status
 from headway.sim.baselines import LaneBaseline
 from headway.sim.scenario import ProviderSpec, Scenario
 from headway.sim.virtual_bucket import VirtualBucket, VirtualWindow, make_bucket
@@ -61,10 +62,11 @@ class _Account:
         return now + wait_s
 
     def charge(self, truth: Truth, now: float) -> None:
-        """Charge a request that is sent."""
+        """Charge a request that is sent. Where a bucket has no room to leave unused, the jitter is charged as well."""
         costs = self.costs(truth)
         for name, bucket in self.buckets.items():
-            bucket.charge(costs[name], now + self.way_s)
+            blur = self.blur_s * bucket.rate if costs[name] >= bucket.capacity else 0.0
+            bucket.charge(costs[name] + blur, now + self.way_s)
 
     def refund_cached(self, truth: Truth, now: float) -> None:
         """Refund the cached input when the first token arrives."""
@@ -90,6 +92,16 @@ class Oracle(LaneBaseline):
             if isinstance(event, RequestAccepted):
                 self.accounts[self.units[event.index].lane].refund_cached(self.truths[event.index], now)
         return super().handle(happened, now)
+
+    def _finished(self, unit: Unit, outcome: Outcome, now: float) -> None:
+        """It gives a unit up after as many failures as the scheduler: knowing the limits does not make a provider answer."""
+        last = self.tries.get(unit.index, 0) + 1 >= RetryPolicy().max_attempts
+        if outcome.kind is None or outcome.kind is Kind.RATE or not last:
+            super()._finished(unit, outcome, now)
+            return
+        self.left -= 1
+        self.commands.append(Finish(unit, Status.FAILED))
+        self.succeeded(unit, now)
 
     def open_at(self, name: str, unit: Unit, now: float) -> float:
         return self.accounts[name].open_at(self.truths[unit.index], now)

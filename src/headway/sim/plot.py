@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from headway.errors import UsageError
+from headway.install_hint import install_command
 from headway.sim.bound import limit_at
 from headway.sim.runner import HEADWAY, bounds, run_once
 from headway.sim.scenario import ProviderSpec, Scenario
@@ -73,9 +74,7 @@ def _pyplot() -> ModuleType:
     try:
         import matplotlib
     except ImportError:
-        raise UsageError(
-            "plots need matplotlib", hint="pip install 'headway[plot]', or make setup in a checkout"
-        ) from None
+        raise UsageError("plots need matplotlib", hint=install_command("plot")) from None
     matplotlib.use("Agg")
     return importlib.import_module("matplotlib.pyplot")
 

@@ -49,6 +49,8 @@ class Latency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     per_token_s: Amount = 0.02
     network_s: Amount = 0.03
     jitter_s: Amount = 0.03
+    #: Time that the provider takes to refuse a request on its arrival. An answer takes its own time.
+    refusal_s: Amount = 0.0
     #: Time to open a connection if none is idle: 0.5 to 1.5 times this, at random.
     connect_s: Amount = 0.0
 

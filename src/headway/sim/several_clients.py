@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from headway.core.commands import Command, Done, Wake
-from headway.core.events import Cancelled, Event, Finished, RequestAccepted, Share
-from headway.core.lanes.job_share import TURN_S, Grant, claim_of, grant_of
+from headway.core.events import Cancelled, Delayed, Event, Finished, RequestAccepted, Share, Written
+from headway.core.lanes.job_share import TURN_S, Claim, Grant, claim_of, grant_of, promised
 from headway.core.model import Unit
 from headway.core.unit_source import FedScheduler
 from headway.sim.world import Policy
@@ -29,7 +29,7 @@ class SeparateClients:
         """Pass each event to its client; wake at the earliest of their wake-ups."""
         events: list[list[Event]] = [[] for _ in self.clients]
         for event in happened:
-            if isinstance(event, RequestAccepted | Finished | Cancelled):
+            if isinstance(event, Delayed | Written | RequestAccepted | Finished | Cancelled):
                 events[self.owner[event.index]].append(event)
         commands: list[Command] = []
         for place, client in enumerate(self.clients):
@@ -53,7 +53,10 @@ class SeparateClients:
 
 
 class SharingJobs(SeparateClients):
-    """Clients that share lanes by weight, as the jobs of one store do."""
+    """Clients that share lanes by weight, as the jobs of one store do.
+
+    Each client records its claims and reads those of the others at instants of its own, so what it reads is up to an interval old.
+    """
 
     def __init__(
         self, clients: Sequence[FedScheduler], weights: Sequence[float], units: Sequence[Unit]
@@ -61,36 +64,50 @@ class SharingJobs(SeparateClients):
         super().__init__(clients, units)
         self.schedulers = [client.scheduler for client in clients]
         self.weights = weights
-        self.next_claims_at = 0.0
+        self.claims: dict[str, dict[int, Claim]] = {}
+        self.looks = [CLAIMS_EVERY_S * place / len(clients) for place in range(len(clients))]
         self._granted: dict[tuple[int, str], Grant] = {}
 
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
         """The same, with an exchange of claims at intervals."""
+        if not self.claims:
+            self._announce(now)
         commands: list[Command] = []
-        if now >= self.next_claims_at:
-            self.next_claims_at = now + CLAIMS_EVERY_S
-            for place, events in enumerate(self._grants(now)):
-                if events:
-                    commands += self._forwarded(place, self.clients[place].handle(events, now))
+        for place, client in enumerate(self.clients):
+            if now >= self.looks[place] and not self.done[place]:
+                self.looks[place] += CLAIMS_EVERY_S
+                news = self._look(place, now)
+                if news:
+                    commands += self._forwarded(place, client.handle(news, now))
         commands += super().handle(happened, now)
         if any(isinstance(command, Done) for command in commands):
             return commands
-        wake = min(self.next_claims_at, *self.wakes)
+        looks = [at for at, done in zip(self.looks, self.done, strict=True) if not done]
+        wake = min(*looks, *self.wakes, float("inf"))
         return [*(command for command in commands if not isinstance(command, Wake)), Wake(wake)]
 
-    def _grants(self, now: float) -> list[list[Event]]:
-        """The changed shares of each client, over all lanes."""
-        news: list[list[Event]] = [[] for _ in self.schedulers]
+    def _announce(self, now: float) -> None:
+        """Record the claims of all clients before the first start, and give them their first shares."""
         for lane in self.schedulers[0].lanes:
-            claims = [
-                claim_of(scheduler, scheduler.lanes[lane], place, self.weights[place], now)
+            self.claims[lane] = {
+                place: claim_of(scheduler, scheduler.lanes[lane], place, self.weights[place], now)
                 for place, scheduler in enumerate(self.schedulers)
+            }
+        for place, scheduler in enumerate(self.schedulers):
+            for share in self._look(place, now):
+                scheduler.lanes[share.lane].share(share.grant, now)
+
+    def _look(self, place: int, now: float) -> list[Share]:
+        """Renew the claims of one client; returns its changed shares."""
+        news: list[Share] = []
+        for name, lane in self.schedulers[place].lanes.items():
+            mine = claim_of(self.schedulers[place], lane, place, self.weights[place], now)
+            others = [
+                claim for other, claim in self.claims[name].items() if other != place and not self.done[other]
             ]
-            for place, mine in enumerate(claims):
-                others = claims[:place] + claims[place + 1 :]
-                most = self.schedulers[place].lanes[lane].limits.max_concurrency
-                grant = grant_of(mine, others, most, turn=int(now // TURN_S))
-                if not self.done[place] and grant.differs(self._granted.get((place, lane), Grant())):
-                    self._granted[place, lane] = grant
-                    news[place].append(Share(lane, grant))
+            grant = grant_of(mine, others, lane.limits.settings.max_concurrency, turn=int(now // TURN_S))
+            self.claims[name][place] = promised(mine, lane, grant)
+            if grant.differs(self._granted.get((place, name), Grant())):
+                self._granted[place, name] = grant
+                news.append(Share(name, grant))
         return news

@@ -13,7 +13,8 @@ from random import Random
 import msgspec
 
 from headway.core.model import Dimension, Hint, Kind, LimitReport, Outcome
-from headway.providers import RawResponse, profile_for, understand
+from headway.providers.limits.hints import RawResponse, understand
+from headway.providers.limits.profiles import profile_for
 from headway.sim.scenario import ProviderSpec, Span
 from headway.sim.virtual_bucket import VirtualBucket, make_bucket
 from headway.sim.workload import Truth

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from random import Random
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from headway.core.commands import CancelAttempt, Command, Done, Finish, Start, Wake
-from headway.core.events import Cancelled, Event, Finished, RequestAccepted
+from headway.core.events import Cancelled, Delayed, Event, Finished, RequestAccepted, Written
 from headway.core.model import Hint, Kind, Outcome, Unit, Usage
 from headway.core.unit_states import GOOD
 from headway.sim.scenario import Scenario
@@ -25,6 +25,14 @@ class Policy(Protocol):
 
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
         """Take events; return commands."""
+
+
+@runtime_checkable
+class OpensAhead(Protocol):
+    """A policy whose client opens connections before they are needed."""
+
+    def connections_ahead(self, lane: str, now: float) -> int:
+        """How many connections a lane should have open beyond those in use."""
 
 
 class LaneLog:
@@ -51,6 +59,8 @@ class World:
         self.logs = {name: LaneLog() for name in scenario.lanes}
         #: Open connections without a request.
         self._idle = dict.fromkeys(scenario.lanes, 0)
+        #: When connections that are opened ahead will be open, the earliest first.
+        self._opening: dict[str, list[float]] = {name: [] for name in scenario.lanes}
         self._random = Random(f"{seed}/connections")
         self._agenda: list[tuple[float, int, str, Unit, object]] = []
         self._seq = 0
@@ -62,6 +72,7 @@ class World:
     def run(self, policy: Policy, most_s: float) -> None:
         """Run until the policy is done, or `most_s` has passed."""
         now = 0.0
+        ahead = policy if isinstance(policy, OpensAhead) else None
         self._perform(policy.handle([], now), now)
         agenda = self._agenda
         while not self._done:
@@ -78,6 +89,8 @@ class World:
             if events or self._wake_at <= now:
                 self._wake_at = float("inf")
                 self._perform(policy.handle(events, now), now)
+                if ahead is not None:
+                    self._open_ahead(ahead, now)
         self.ended_at = now
 
     def _later(self, at: float, kind: str, unit: Unit, detail: object = None) -> None:
@@ -103,18 +116,36 @@ class World:
         assert unit.index not in self._in_flight, f"unit {unit.index} was started while it is in flight"
         self._in_flight[unit.index] = self._seq
         self.logs[unit.lane].started.append(now)
-        at = now + self._connected_in_s(unit.lane) + self._truth(unit).to_server_s
+        connected_in_s = self._connected_in_s(unit.lane, now)
+        if connected_in_s:
+            self._later(now, "delayed", unit)
+            self._later(now + connected_in_s, "written", unit)
+        at = now + connected_in_s + self._truth(unit).to_server_s
         self._later(at, "arrive", unit, self._seq)
 
-    def _connected_in_s(self, lane: str) -> float:
+    def _connected_in_s(self, lane: str, now: float) -> float:
         """How long a request waits for a connection; 0 if one is idle."""
-        connect_s = self.providers[lane].spec.latency.connect_s
+        connect_s, opening = self.providers[lane].spec.latency.connect_s, self._opening[lane]
         if not connect_s:
             return 0.0
+        while opening and opening[0] <= now:
+            heappop(opening)
+            self._idle[lane] += 1
         if self._idle[lane]:
             self._idle[lane] -= 1
             return 0.0
+        return heappop(opening) - now if opening else self._opened_in_s(connect_s)
+
+    def _opened_in_s(self, connect_s: float) -> float:
         return connect_s * self._random.uniform(0.5, 1.5)
+
+    def _open_ahead(self, policy: OpensAhead, now: float) -> None:
+        """Open as many connections as the client wants to have beyond those in use."""
+        for lane, opening in self._opening.items():
+            connect_s = self.providers[lane].spec.latency.connect_s
+            if connect_s:
+                for _ in range(policy.connections_ahead(lane, now) - self._idle[lane] - len(opening)):
+                    heappush(opening, now + self._opened_in_s(connect_s))
 
     def _truth(self, unit: Unit) -> Truth:
         return self.workload.truths[unit.index]
@@ -137,6 +168,10 @@ class World:
             self.providers[unit.lane].produced(self._truth(unit), now)
         elif kind == "leave":
             self._leave(self.providers[unit.lane], now)
+        elif kind == "delayed":
+            return Delayed(unit.index)
+        elif kind == "written":
+            return Written(unit.index)
         elif kind == "headers":
             return self._headers(unit, detail)  # type: ignore[arg-type]
         elif kind == "answer":
@@ -172,10 +207,11 @@ class World:
         truth = self._truth(unit)
         if self.providers[unit.lane].must_wait(unit.index):
             return
-        answer = self.providers[unit.lane].arrive(truth, now)
+        provider = self.providers[unit.lane]
+        answer = provider.arrive(truth, now)
         back_s = truth.from_server_s
         if isinstance(answer, Outcome):
-            self._later(now + back_s, "answer", unit, answer)
+            self._later(now + provider.spec.latency.refusal_s + back_s, "answer", unit, answer)
             return
         self.logs[unit.lane].admitted.append((now, unit.index))
         if answer.fails_after_s is not None:

@@ -109,7 +109,7 @@ class AnswerCache:
         wanted = {"after": first + after, "last": last, "limit": limit, "only": _uids(first, only)}
         with self._db.transaction():
             hits = [(*hit, utc) for hit in self._db.execute("find_hits", wanted)]
-            return self._answered(job, hits)
+            return answered(self._db, job, hits)
 
     def adopt(self, job: int, earlier: int, after: int, limit: int, utc: float) -> list[int]:
         """Copy answers of the job `earlier` to up to `limit` waiting units above `after` that have the same index, request and id
@@ -123,7 +123,7 @@ class AnswerCache:
         with self._db.transaction():
             same = self._db.execute("find_same", wanted)
             hits = [(*hit, utc) for hit in self._with_same_upstream(same, apart)]
-            self._answered(job, hits)
+            answered(self._db, job, hits)
         return [hit[0] & LOWER for hit in same]
 
     def _with_same_upstream(self, hits: list[tuple[Any, ...]], apart: int) -> list[tuple[Any, ...]]:
@@ -141,13 +141,6 @@ class AnswerCache:
                 taken[unit] = source
         return [hit for hit in hits if hit[0] in taken]
 
-    def _answered(self, job: int, hits: list[tuple[Any, ...]]) -> list[int]:
-        """Record hits (see `_add_hits`) of the job; returns the indices of their units."""
-        if hits:
-            _add_hits(self._db, hits)
-            self._db.execute("count_up", {**_NOTHING, "job": job, "cached": len(hits)})
-        return [hit[0] & LOWER for hit in hits]
-
     def group(self, job: int, only: frozenset[int] | None = None) -> int:
         """Make waiting units with equal keys leaders and followers, and drop earlier groups; returns the number of followers."""
         first, last = span(job)
@@ -157,6 +150,11 @@ class AnswerCache:
             self._db.execute("group_followers", found)
             count: int = self._db.execute("count_followers", (first, last))[0][0]
         return count
+
+    def followers(self, job: int, indexes: Iterable[int]) -> set[int]:
+        """The units of `indexes` that follow another one."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return {number & LOWER for (number,) in self._db.execute("followers_among", (uids,))}
 
     # -- cursors that leave followers out ------------------------------------------------------------------------
 
@@ -213,6 +211,14 @@ class AnswerCache:
 
 
 _NOTHING: Final = dict.fromkeys((*(str(status) for status in Status), *USED), 0)
+
+
+def answered(db: Database, job: int, hits: list[tuple[Any, ...]]) -> list[int]:
+    """Inside a transaction: record hits (see `_add_hits`) of the job; returns the indices of their units."""
+    if hits:
+        _add_hits(db, hits)
+        db.execute("count_up", {**_NOTHING, "job": job, "cached": len(hits)})
+    return [hit[0] & LOWER for hit in hits]
 
 
 def keep_answers(db: Database, batch: WriteBatch) -> None:

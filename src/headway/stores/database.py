@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Protocol
 
 #: Positional for `?` and `?1`, a mapping for `:name`.
@@ -31,7 +31,8 @@ class Database(Protocol):
         """Run a statement once for each row."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """The statements inside are committed together, durably, or not at all. Not nested.
+        """The statements inside are committed together, durably, or not at all. Inside another transaction it is a
+        part of that one.
 
         What is read inside stays true until the end: transactions that change the same records run one after the other, across
         all processes.
@@ -52,6 +53,6 @@ class CheckFailed(Exception):
 @cache
 def queries() -> dict[str, str]:
     """Every statement of `queries.sql` by its name."""
-    text = (resources.files("headway.stores") / "queries.sql").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("queries.sql").read_text(encoding="utf-8")
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     return {name: body.strip().rstrip(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}

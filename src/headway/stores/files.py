@@ -197,11 +197,13 @@ class Replacement:
         return self
 
     def _replaced(self) -> os.stat_result | None:
-        """The regular file that will be replaced, if there is one."""
+        """The regular file that will be replaced, if there is one. A device or a pipe is never replaced."""
         try:
             info = os.stat(self._target.name, dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
+        if not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
+            raise ForeignFile(self._target, "is not a regular file")
         return info if stat.S_ISREG(info.st_mode) else None
 
     def commit(self, *, durable: bool = True) -> None:

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -27,18 +28,40 @@ STEP_S: Final = 0.005
 
 
 class JobLock:
-    """Held from `__enter__` to `__exit__`, or to the end of the process, even after SIGKILL."""
+    """Held from `__enter__` to `__exit__`, or to the end of the process, even after SIGKILL.
 
-    def __init__(self, path: Path, job: str) -> None:
+    `temporary`: its file is removed at the end, with folders that are empty then. The file is removed by the owner of the lock alone,
+    and a process that got the lock of a removed file opens it anew.
+    """
+
+    def __init__(self, path: Path, job: str, *, temporary: bool = False) -> None:
         self.path = path
         self.job = job
+        self._temporary = temporary
         self._file: int | None = None
 
     def __enter__(self) -> Self:
+        give_up_at = time.monotonic() + PATIENCE_S
+        while not self._enter():
+            if time.monotonic() >= give_up_at:
+                raise StoreError(
+                    f"{self.path} cannot be opened: another process removes it", hint="try again"
+                )
+        assert self._file is not None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        return self
+
+    def _enter(self) -> bool:
+        """Open the file and lock it. False: its last owner has just removed it."""
         try:
             self._file = open_own(self.path, JOB_LEVELS, os.O_RDWR | os.O_CREAT, make=True)
         except ForeignFile as error:
             raise StoreError(f"{error.filename} {error.strerror}", hint="remove it") from error
+        except FileNotFoundError:
+            if self.path.parent.parent.parent.exists():
+                return False  # The folder was removed after it was made.
+            raise StoreError(f"{self.path} cannot be opened: no such file or directory") from None
         except OSError as error:
             raise StoreError(
                 f"{self.path} cannot be opened: {(error.strerror or str(error)).lower()}"
@@ -52,19 +75,31 @@ class JobLock:
             has_lock = True  # The store still notices a second run.
         if not has_lock:
             raise JobBusy(self._busy_message(), hint=f"watch it with 'headway status {self.job}'")
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
-        return self
+        if not self._is_in_place(self._file):
+            self._close()
+            return False
+        return True
+
+    def _is_in_place(self, file: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file), os.stat(self.path))
+        except OSError:
+            return False
 
     def _busy_message(self) -> str:
         assert self._file is not None
         pid = os.pread(self._file, 20, 0).decode(errors="replace").strip()
         self._close()
-        return f"the job '{self.job}' is being run by process {pid or '(unknown)'}"
+        return f"job '{self.job}' is already running, in process {pid or '(unknown)'}"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._temporary and self._file is not None:
+            with suppress(OSError):  # A folder may have other files.
+                self.path.unlink()
+                self.path.parent.rmdir()
+                self.path.parent.parent.rmdir()
         self._close()
 
     def _close(self) -> None:

@@ -23,15 +23,16 @@ from headway.core.reasons import (
     Wait,
     WaitCode,
 )
+from headway.lazy_pattern import lazy_pattern
 
 _RUN_BUDGET: Final = "the budget is used up; go on with a higher one"
 _INTERRUPTED: Final = "the run was interrupted; go on with 'headway resume'"
-_LANE_BUDGET: Final = re.compile(
+_LANE_BUDGET: Final = lazy_pattern(
     r"(?P<name>.+) may cost \$(?P<cap>[\d,.e+-]+) and has cost \$(?P<spent>[\d,.]+); "
     r"the next request may cost up to \$(?P<wanted>[\d,.]+)",
     re.DOTALL,
 )
-_NEVER: Final = re.compile(r"never an answer, tried for (?P<seconds>\d+) s: (?P<message>.*)", re.DOTALL)
+_NEVER: Final = lazy_pattern(r"never an answer, tried for (?P<seconds>\d+) s: (?P<message>.*)", re.DOTALL)
 _STOPPED: Final = "stopped: "
 _BREAKER: Final = "breaker: "
 _PROBES: Final = {"; its probe": WaitCode.PROBE, "; the next probe": WaitCode.BREAKER}

@@ -53,6 +53,32 @@ INSERT INTO requests (uid, path, body, metadata) VALUES (?1, ?2, ?3, ?4);
 -- name: add_same_request
 INSERT INTO requests (uid, path, body) SELECT uid, ?, ? FROM units WHERE uid BETWEEN ? AND ?;
 
+-- name: add_attachment
+INSERT INTO attachments (digest, type, width, height, pages, size, data) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (digest) DO NOTHING;
+
+-- name: use_attachment
+INSERT INTO attachment_uses (job, attachment) SELECT ?, id FROM attachments WHERE digest = ? ON CONFLICT DO NOTHING;
+
+-- name: has_attachment
+SELECT EXISTS (SELECT 1 FROM attachments WHERE digest = ?);
+
+-- name: has_attachments
+SELECT EXISTS (SELECT 1 FROM attachment_uses WHERE job = ?);
+
+-- name: attachment_data
+SELECT data FROM attachments JOIN attachment_uses ON attachment = id WHERE job = ? AND digest = ?;
+
+-- name: attachment_facts
+SELECT type, width, height, pages, size FROM attachments JOIN attachment_uses ON attachment = id WHERE job = ? AND digest = ?;
+
+-- name: forget_attachments
+DELETE FROM attachments WHERE id IN (SELECT attachment FROM attachment_uses WHERE job = ?1)
+AND NOT EXISTS (SELECT 1 FROM attachment_uses WHERE attachment = attachments.id AND job <> ?1);
+
+-- name: forget_attachment_uses
+DELETE FROM attachment_uses WHERE job = ?;
+
 -- name: add_edge
 INSERT INTO edges (uid, role, before) VALUES (?, ?, ?);
 
@@ -132,6 +158,28 @@ INSERT INTO notes (uid, number, note) VALUES (?, ?, ?) ON CONFLICT (uid, number)
 -- name: notes_of
 SELECT number, note FROM notes WHERE uid = ? ORDER BY number;
 
+-- name: add_line
+INSERT INTO transcripts (uid, number, seq, at_utc, line, messages) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: transcript
+SELECT id, number, at_utc, line, messages FROM transcripts WHERE uid = ? AND id > ? ORDER BY id LIMIT ?;
+
+-- name: forget_transcripts
+DELETE FROM transcripts WHERE uid BETWEEN ? AND ?;
+
+-- name: session_of
+SELECT notes.number, notes.note ->> '$.session_id', coalesce(notes.note ->> '$.directory', ''), coalesce(outcome, ''),
+    EXISTS (
+        SELECT 1 FROM notes AS same JOIN transcripts ON transcripts.uid = same.uid AND transcripts.number = same.number
+        WHERE same.uid = notes.uid AND same.note ->> '$.session_id' = notes.note ->> '$.session_id'
+            AND messages LIKE '%"role":"assistant"%'
+    )
+FROM notes LEFT JOIN attempts ON attempts.uid = notes.uid AND attempts.number = notes.number
+WHERE notes.uid = ? AND coalesce(note ->> '$.session_id', '') <> '' ORDER BY notes.number DESC LIMIT 1;
+
+-- name: custom_id_of
+SELECT custom_id FROM units WHERE uid = ?;
+
 -- name: forget_job
 DELETE FROM jobs WHERE id = ?;
 
@@ -152,6 +200,10 @@ SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, 
     output_tokens, cost_usd, created_utc, started_utc, finished_utc, form, unpriced, repeated, repeated_usd, repeated_tokens,
     unsure, unsure_usd, succeeded, failed, timed_out, cached, skipped, cancelled
 FROM jobs ORDER BY id DESC;
+
+-- name: run_starts
+SELECT jobs.id, coalesce(workers.started_utc, jobs.started_utc, jobs.created_utc)
+FROM jobs LEFT JOIN workers ON workers.id = jobs.worker;
 
 -- name: job_named
 SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, total, serial, attempts, refused, input_tokens,
@@ -219,8 +271,9 @@ FROM units
 WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running') ORDER BY uid;
 
 -- name: add_lost_attempts
-INSERT INTO attempts (uid, number, lane, outcome, kind, message, started_utc)
-SELECT uid, attempts + 1, lane, 'lost', 'crash', 'the process ended before its outcome was recorded',
+INSERT INTO attempts (uid, number, worker, lane, outcome, kind, message, started_utc)
+SELECT uid, attempts + 1,
+    (SELECT max(id) FROM workers WHERE job = units.job AND workers.uid = units.uid AND workers.status IN ('idle', 'busy')), lane, 'lost', 'crash', 'the process ended before its outcome was recorded',
     CASE status WHEN 'running' THEN started_utc END -- an assigned unit still has the start of its previous attempt
 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running');
 
@@ -229,11 +282,13 @@ UPDATE units SET attempts = attempts + 1 WHERE uid BETWEEN ? AND ? AND status IN
 
 -- name: reopen
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
-WHERE uid BETWEEN ? AND ? AND status NOT IN ('pending', 'succeeded', 'cached');
+WHERE uid BETWEEN ? AND ? AND status NOT IN ('succeeded', 'cached')
+    AND (status <> 'pending' OR coalesce(code, message, not_before_utc) IS NOT NULL); -- why it waited in an earlier run
 
 -- name: reopen_failed
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
-WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out', 'assigned', 'running');
+WHERE uid BETWEEN ? AND ? AND (status IN ('failed', 'timed_out', 'assigned', 'running')
+    OR (status = 'pending' AND coalesce(code, message, not_before_utc) IS NOT NULL));
 
 -- name: count_reopened
 SELECT status, count(*) FROM units
@@ -244,8 +299,82 @@ GROUP BY status;
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
 WHERE uid = ? AND status IN ('failed', 'timed_out', 'skipped', 'cancelled');
 
+-- name: count_again
+SELECT status, count(*) FROM units
+WHERE uid IN (SELECT value FROM json_each(?)) AND status NOT IN ('pending', 'assigned', 'running')
+GROUP BY status;
+
+-- name: run_again
+UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
+WHERE uid = ? AND status NOT IN ('pending', 'assigned', 'running');
+
+-- name: first_hit
+-- The first unit that has its answer from this one.
+SELECT min(uid) FROM hits WHERE source = ?;
+
+-- name: copy_answer
+INSERT INTO answers (uid, status_code, request_id, body) SELECT ?, status_code, request_id, body FROM answers WHERE uid = ?
+ON CONFLICT (uid) DO UPDATE SET status_code = excluded.status_code, request_id = excluded.request_id, body = excluded.body;
+
+-- name: move_hits
+UPDATE hits SET source = ? WHERE source = ?;
+
+-- name: forget_hit
+DELETE FROM hits WHERE uid = ?;
+
+-- name: forget_cached
+DELETE FROM cache WHERE uid = ?;
+
+-- name: forget_follower
+DELETE FROM followers WHERE uid = ?;
+
+-- name: followers_among
+SELECT uid FROM followers WHERE uid IN (SELECT value FROM json_each(?));
+
+-- name: serial_among
+SELECT uid & 4294967295 FROM units WHERE uid IN (SELECT value FROM json_each(?)) AND serial = 1;
+
+-- name: states_among
+SELECT uid & 4294967295, status FROM units WHERE uid IN (SELECT value FROM json_each(?));
+
+-- name: skipped_after
+-- Units that were skipped because a unit before them did not succeed, each with the units that it waits for.
+SELECT units.uid & 4294967295, before & 4294967295 FROM units JOIN edges ON edges.uid = units.uid
+WHERE units.uid BETWEEN ? AND ? AND units.status = 'skipped' AND units.code = 'upstream_failed' ORDER BY units.uid;
+
+-- name: history
+-- The attempts of a job that were recorded after the attempt ?3, with the state of their units.
+SELECT attempts.id, attempts.uid & 4294967295, custom_id, attempts.number, lanes.name, outcome, kind, attempts.message,
+    attempts.started_utc, attempts.finished_utc, attempts.cost_usd,
+    units.status, attempts.number >= units.attempts
+FROM attempts CROSS JOIN units ON units.uid = attempts.uid LEFT JOIN lanes ON lanes.id = attempts.lane
+WHERE attempts.id > ?3 AND attempts.uid BETWEEN ?1 AND ?2 ORDER BY attempts.id LIMIT ?4;
+
+-- name: ends_without_attempt
+-- Units that ended without success, and not by the end of an attempt: skipped, cancelled while they waited, out of time.
+SELECT uid & 4294967295, custom_id, status, code, message, finished_utc FROM units
+WHERE uid BETWEEN ?1 AND ?2 AND status IN ('failed', 'timed_out', 'skipped', 'cancelled') AND finished_utc IS NOT NULL
+    AND NOT EXISTS (
+        SELECT 1 FROM attempts
+        WHERE attempts.uid = units.uid AND attempts.number = units.attempts AND attempts.finished_utc > units.finished_utc - 1
+    )
+ORDER BY finished_utc;
+
+-- name: running
+SELECT units.uid & 4294967295, custom_id, attempts + 1, lanes.name, started_utc FROM units LEFT JOIN lanes ON lanes.id = units.lane
+WHERE units.uid BETWEEN ? AND ? AND status = 'running' AND started_utc IS NOT NULL ORDER BY started_utc;
+
+-- name: command_done
+SELECT done_utc FROM commands WHERE id = ?;
+
 -- name: set_request
 UPDATE requests SET body = ? WHERE uid = ?;
+
+-- name: ends_of
+SELECT uid, custom_id, status FROM units WHERE uid IN (SELECT value FROM json_each(?));
+
+-- name: set_message
+UPDATE units SET message = ? WHERE uid = ?;
 
 -- name: put_back
 UPDATE units SET status = 'pending' WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running');
@@ -260,7 +389,7 @@ WHERE id = :job;
 
 -- name: begin_run
 UPDATE jobs SET state = 'running', started_utc = coalesce(started_utc, :utc), finished_utc = NULL, settings = :settings,
-    out = :out, worker = :worker
+    out = :out, worker = :worker, unfinished = '{}'
 WHERE id = :job;
 
 -- name: worker_of
@@ -312,7 +441,7 @@ FROM uses WHERE lane IS NOT NULL GROUP BY lane;
 DELETE FROM uses WHERE job = ?;
 
 -- name: intend
-UPDATE units SET status = 'assigned', lane = ? WHERE uid = ?;
+UPDATE units SET status = 'assigned', lane = ? WHERE uid IN (SELECT value FROM json_each(?));
 
 -- name: release
 UPDATE units SET status = 'pending' WHERE uid = ? AND status = 'assigned';
@@ -377,11 +506,22 @@ INSERT INTO workers (job, name, pid, status, started_utc) VALUES (?, ?, ?, ?, ?)
 -- name: set_worker
 UPDATE workers SET status = ?, ended_utc = ? WHERE id = ?;
 
+-- name: add_process
+INSERT INTO workers (job, name, pid, status, started_utc, ended_utc, run, uid) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id;
+
+-- name: set_process
+UPDATE workers SET status = ?, ended_utc = ?, uid = ? WHERE id = ?;
+
+-- name: end_workers
+UPDATE workers SET status = 'terminated', ended_utc = ? WHERE job = ? AND status IN ('idle', 'busy');
+
 -- name: end_lost_workers
-UPDATE workers SET status = 'failed', ended_utc = ? WHERE job = ? AND status IN ('idle', 'busy');
+UPDATE workers SET status = 'failed', -- a process that died recorded no end: it worked at least until its last unit ended
+    ended_utc = max(started_utc, coalesce((SELECT max(finished_utc) FROM units WHERE uid BETWEEN ? AND ?), started_utc))
+WHERE job = ? AND status IN ('idle', 'busy');
 
 -- name: workers
-SELECT id, name, pid, status, started_utc, ended_utc FROM workers WHERE job = ? ORDER BY id;
+SELECT id, name, pid, status, started_utc, ended_utc, run, uid & 4294967295 FROM workers WHERE job = ? ORDER BY id;
 
 -- name: add_command
 INSERT INTO commands (job, at_utc, what, args) VALUES (?, ?, ?, ?) RETURNING id;
@@ -400,11 +540,15 @@ INSERT INTO claims (lane, job, claim, seen_utc) VALUES (?, ?, ?, ?)
 ON CONFLICT (lane, job) DO UPDATE SET claim = excluded.claim, seen_utc = excluded.seen_utc
 
 -- name: claims
-SELECT claims.lane, jobs.name, claims.claim FROM claims JOIN jobs ON jobs.id = claims.job
+SELECT claims.lane, COALESCE(jobs.name, ''), claims.claim, lanes.name, lanes.key
+FROM claims LEFT JOIN jobs ON jobs.id = claims.job JOIN lanes ON lanes.id = claims.lane
 WHERE claims.job <> ? AND claims.seen_utc BETWEEN ? AND ? ORDER BY claims.job
 
 -- name: forget_claims
 DELETE FROM claims WHERE job = ?
+
+-- name: forget_old_clients
+DELETE FROM claims WHERE job >= ? AND seen_utc < ?
 
 -- name: results
 SELECT units.uid & 4294967295, custom_id, status, lanes.name, attempts, units.input_tokens, units.output_tokens,
@@ -426,7 +570,8 @@ SELECT units.uid & 4294967295, custom_id, status, lanes.name, attempts, units.in
 FROM units
 JOIN routes ON routes.id = units.route
 JOIN requests ON requests.uid = units.uid
-LEFT JOIN answers ON answers.uid = units.uid
+LEFT JOIN hits ON hits.uid = units.uid
+LEFT JOIN answers ON answers.uid = coalesce(hits.source, units.uid)
 LEFT JOIN lanes ON lanes.id = units.lane
 WHERE units.job = ? AND custom_id IN (SELECT value FROM json_each(?));
 
@@ -437,7 +582,7 @@ SELECT min(uid) & 4294967295 FROM units WHERE uid BETWEEN ? AND ? AND status IN 
 SELECT number, worker, lanes.name, outcome, kind, message, status_code, request_id, started_utc, finished_utc, input_tokens,
     output_tokens, cached_tokens, cost_usd, rate_limit
 FROM attempts LEFT JOIN lanes ON lanes.id = attempts.lane
-WHERE uid = ? ORDER BY attempts.id;
+WHERE attempts.uid = ? ORDER BY attempts.id;
 
 -- name: failures
 SELECT ends.code, ends.n, units.uid & 4294967295, coalesce(units.message, '')
@@ -447,8 +592,26 @@ FROM (
 ) AS ends JOIN units ON units.uid = ends.first
 ORDER BY ends.n DESC, ends.first;
 
+-- name: to_retry
+SELECT tried.code, tried.n, units.uid & 4294967295, coalesce(units.message, '')
+FROM (
+    SELECT code, count(*) AS n, min(uid) AS first FROM units
+    WHERE uid BETWEEN ? AND ? AND status = 'pending' AND code IS NOT NULL GROUP BY 1
+) AS tried JOIN units ON units.uid = tried.first
+ORDER BY tried.n DESC, tried.first;
+
 -- name: per_route
 SELECT route, status, count(*) FROM units WHERE uid BETWEEN ? AND ? GROUP BY route, status;
+
+-- name: latencies
+-- Of the units of these routes that succeeded: how many, their mean time, the median and the 95th percentile.
+WITH timed AS (
+    SELECT finished_utc - started_utc AS took, row_number() OVER (ORDER BY finished_utc - started_utc) AS place, count(*) OVER () AS n
+    FROM units
+    WHERE uid BETWEEN ? AND ? AND status = 'succeeded' AND started_utc IS NOT NULL AND route IN (SELECT value FROM json_each(?))
+)
+SELECT count(*), avg(took), max(CASE WHEN place = (n + 1) / 2 THEN took END), max(CASE WHEN place = (95 * n + 99) / 100 THEN took END)
+FROM timed;
 
 -- name: failed
 SELECT uid & 4294967295 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out') ORDER BY uid;
@@ -471,6 +634,12 @@ SELECT chars, max_tokens, input_tokens, output_tokens, coalesce(cached_tokens, 0
     family
 FROM (SELECT * FROM units WHERE route = ? LIMIT ?) AS tried
 WHERE status = 'succeeded' AND input_tokens IS NOT NULL AND finished_utc >= started_utc;
+
+-- name: program_runs
+SELECT (SELECT sum(finished_utc - started_utc) FROM attempts
+        WHERE attempts.uid = tried.uid AND outcome <> 'lost' AND finished_utc >= started_utc), cost_usd
+FROM (SELECT uid, status, cost_usd FROM units WHERE route = ? LIMIT ?) AS tried
+WHERE status = 'succeeded';
 
 -- The cache.
 
@@ -517,6 +686,70 @@ SELECT edges.uid, before, own.source, coalesce(theirs.source, before + :apart)
 FROM edges LEFT JOIN hits AS own ON own.uid = before LEFT JOIN hits AS theirs ON theirs.uid = before + :apart
 WHERE edges.uid IN (SELECT value FROM json_each(:uids));
 
+-- name: waiting_upto
+-- The last of the next waiting units.
+SELECT max(uid) FROM (
+    SELECT uid FROM units WHERE uid > ? AND uid <= ? AND status = 'pending' ORDER BY uid LIMIT ?
+) AS page;
+
+-- name: find_same_id
+SELECT units.uid, coalesce(hits.source, earlier.uid), earlier.input_tokens, earlier.output_tokens, earlier.cached_tokens,
+    coalesce(earlier.cost_usd, hits.saved_usd, 0)
+FROM units
+CROSS JOIN units AS earlier ON earlier.job = :earlier AND earlier.custom_id = units.custom_id
+CROSS JOIN routes ON routes.id = units.route
+CROSS JOIN routes AS before_route
+    ON before_route.id = earlier.route AND before_route.provider = routes.provider AND before_route.model = routes.model
+CROSS JOIN requests AS asked ON asked.uid = units.uid
+CROSS JOIN requests AS before ON before.uid = earlier.uid AND before.path = asked.path AND before.body = asked.body
+LEFT JOIN hits ON hits.uid = earlier.uid
+WHERE units.uid > :after AND units.uid <= :last AND units.status = 'pending' AND earlier.status IN ('succeeded', 'cached')
+    AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid IN (units.uid, earlier.uid))
+ORDER BY units.uid;
+
+-- name: make_reusable
+-- The answered requests of an earlier job that a changed input may take over, by their digests.
+CREATE TEMPORARY TABLE reusable (key BLOB NOT NULL, uid INTEGER NOT NULL, PRIMARY KEY (key, uid)) WITHOUT ROWID;
+
+-- name: add_reusable
+INSERT INTO reusable (key, uid) VALUES (?, ?);
+
+-- name: take_reusable
+DELETE FROM reusable WHERE key = ?1 AND uid = (SELECT min(uid) FROM reusable WHERE key = ?1) RETURNING uid;
+
+-- name: drop_reusable
+DROP TABLE reusable;
+
+-- name: waiting_requests
+SELECT units.uid, provider, model, path, body
+FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON requests.uid = units.uid
+WHERE units.uid > ? AND units.uid <= ? AND status = 'pending' AND custom_id LIKE ?
+    AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid)
+ORDER BY units.uid LIMIT ?;
+
+-- name: untaken_requests
+SELECT units.uid, provider, model, path, body
+FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON requests.uid = units.uid
+LEFT JOIN hits ON hits.uid = units.uid
+WHERE units.uid > ?1 AND units.uid <= ?2 AND status IN ('succeeded', 'cached') AND custom_id LIKE ?3
+    AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid)
+    AND NOT EXISTS (
+        SELECT 1 FROM hits AS taken
+        WHERE taken.source = coalesce(hits.source, units.uid) AND taken.uid BETWEEN ?4 AND ?5
+    )
+ORDER BY units.uid LIMIT ?6;
+
+-- name: answers_to_copy
+SELECT units.uid, coalesce(hits.source, units.uid), input_tokens, output_tokens, cached_tokens,
+    coalesce(cost_usd, hits.saved_usd, 0)
+FROM units LEFT JOIN hits ON hits.uid = units.uid WHERE units.uid IN (SELECT value FROM json_each(?));
+
+-- name: answered_request
+SELECT provider, model, path, body
+FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON requests.uid = units.uid
+WHERE units.job = ? AND custom_id = ? AND status IN ('succeeded', 'cached')
+    AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid);
+
 -- name: hit_unit
 UPDATE units SET status = 'cached', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = ?,
     input_tokens = ?, output_tokens = ?, cached_tokens = ?
@@ -541,7 +774,8 @@ WHERE uid <> leader AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.before = gro
 SELECT count(*) FROM followers WHERE uid BETWEEN ? AND ?;
 
 -- name: followers_of
-SELECT uid, leader FROM followers WHERE leader IN (SELECT value FROM json_each(?)) ORDER BY uid;
+SELECT followers.uid, leader FROM followers JOIN units ON units.uid = followers.uid
+WHERE leader IN (SELECT value FROM json_each(?)) AND status = 'pending' ORDER BY followers.uid;
 
 -- name: end_follower
 UPDATE units SET status = ?, code = ?, message = ?, finished_utc = ? WHERE uid = ?;

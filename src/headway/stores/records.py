@@ -5,6 +5,7 @@ A unit is identified by the number of its job and its index. Nothing here reads 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -94,6 +95,21 @@ class NewUnit(msgspec.Struct, frozen=True, gc=False):
     after: tuple[Edge, ...] = ()
 
 
+class StoredAttachment(msgspec.Struct, frozen=True, gc=False):
+    """A file that goes with requests. An image has `width` and `height`, a document has `pages`."""
+
+    digest: str
+    type: str
+    width: int
+    height: int
+    pages: int
+    size: int
+
+
+#: A file, and how its content is read.
+NewAttachment = tuple[StoredAttachment, Callable[[], bytes]]
+
+
 class NewJob(msgspec.Struct, frozen=True):
     """A job before it has units."""
 
@@ -162,6 +178,11 @@ class Job(msgspec.Struct, frozen=True):
         return sum(self.counts.values())
 
     @property
+    def has_failures(self) -> bool:
+        """Whether any unit failed or timed out."""
+        return self.counts["failed"] + self.counts["timed_out"] > 0
+
+    @property
     def good(self) -> int:
         """The number of units with an answer."""
         return self.counts["succeeded"] + self.counts["cached"]
@@ -210,6 +231,8 @@ class UnknownOutcome(msgspec.Struct, frozen=True):
     size: int = 0
     #: The most that it may cost, if its price is known.
     most_usd: float | None = None
+    #: A unit of a program: its prompt says nothing about its cost.
+    program: bool = False
 
 
 class UnitResult(msgspec.Struct, frozen=True, gc=False):
@@ -257,7 +280,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     charged: Costs = (1.0, 0.0, 0.0, 0.0)
     rate_limit: bytes | None = None
     #: If it is not the worker of the batch.
-    worker: int | None = None
+    worker: int | WorkerRecord | None = None
 
 
 class Repair(msgspec.Struct, frozen=True, gc=False):
@@ -271,6 +294,59 @@ class Repair(msgspec.Struct, frozen=True, gc=False):
     answer: bytes | None = None
     request: bytes | None = None
     more_chars: int = 0
+
+
+class WorkerRecord:
+    """A worker process. The store gives it its number `id` with the first commit; until then that is 0. `index` is the unit that it
+    runs, or ran last.
+    """
+
+    __slots__ = ("id", "index", "name", "pid", "started_utc")
+
+    def __init__(self, name: str, pid: int, started_utc: float) -> None:
+        self.name, self.pid, self.started_utc = name, pid, started_utc
+        self.id = 0
+        self.index: int | None = None
+
+
+class WorkerState(msgspec.Struct, frozen=True, gc=False):
+    """The state of a worker process, to be recorded: `index` is the unit that it runs, or ran when it ended."""
+
+    status: Literal["idle", "busy", "failed", "terminated"]
+    ended_utc: float | None = None
+    index: int | None = None
+
+
+class TranscriptRow(msgspec.Struct, frozen=True, gc=False):
+    """A line that the program of an attempt printed, to be recorded. `seq` counts within the attempt; `messages` is JSON."""
+
+    index: int
+    number: int
+    seq: int
+    at_utc: float
+    line: bytes
+    messages: bytes
+
+
+class TranscriptLine(msgspec.Struct, frozen=True):
+    """A recorded line, with the messages that it stands for. The line is empty if Headway added the row itself."""
+
+    id: int
+    attempt: int
+    at_utc: float
+    line: bytes
+    messages: list[dict[str, Any]]
+
+
+class StoredSession(msgspec.Struct, frozen=True):
+    """The session of an attempt, and the directory in which it worked. `outcome` is "" if the attempt has not ended."""
+
+    attempt: int
+    session_id: str
+    directory: str
+    outcome: str
+    #: Whether the agent said anything in an attempt at this unit.
+    spoke: bool
 
 
 class AttemptView(msgspec.Struct, frozen=True):
@@ -291,6 +367,47 @@ class AttemptView(msgspec.Struct, frozen=True):
     cached_tokens: int | None
     cost_usd: float | None
     rate_limit: dict[str, Any] | None
+
+
+class PastAttempt(msgspec.Struct, frozen=True, gc=False):
+    """An attempt in the history of a job. `id` is its number in the store, `status` the present one of its unit; `is_last`: no later
+    attempt at the unit is recorded.
+    """
+
+    id: int
+    index: int
+    custom_id: str
+    number: int
+    lane: str | None
+    outcome: str
+    kind: str | None
+    message: str | None
+    started_utc: float | None
+    finished_utc: float | None
+    cost_usd: float | None
+    status: str
+    is_last: bool
+
+
+class EndedUnit(msgspec.Struct, frozen=True, gc=False):
+    """A unit that ended without success, and not by the end of an attempt."""
+
+    index: int
+    custom_id: str
+    status: str
+    code: str | None
+    message: str | None
+    finished_utc: float
+
+
+class RunningAttempt(msgspec.Struct, frozen=True, gc=False):
+    """An attempt that is in flight."""
+
+    index: int
+    custom_id: str
+    number: int
+    lane: str | None
+    started_utc: float
 
 
 class UnitChange(msgspec.Struct, gc=False):
@@ -405,6 +522,22 @@ class UsageSample(msgspec.Struct, frozen=True, gc=False):
     family: int = 0
 
 
+class ProgramRun(msgspec.Struct, frozen=True, gc=False):
+    """A unit of a program that succeeded: the seconds of its attempts together, and its cost (None: not reported)."""
+
+    took_s: float
+    cost_usd: float | None
+
+
+class LatencyFigures(msgspec.Struct, frozen=True):
+    """How long the last attempts of units took, in seconds."""
+
+    units: int
+    mean_s: float
+    median_s: float
+    p95_s: float
+
+
 class RecordedStart(msgspec.Struct, frozen=True, gc=False):
     """A recorded start, from which the level of a meter is restored."""
 
@@ -414,11 +547,14 @@ class RecordedStart(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredClaim(msgspec.Struct, frozen=True):
-    """The claim of another running job on a lane, as JSON."""
+    """The claim of another running job on a lane, as JSON. `name` is the job's; "": a client of a Python program."""
 
     lane: int
     name: str
     claim: bytes
+    lane_name: str = ""
+    #: Whether a Python program has given the lane its name. A lane of a provider has an address in its key.
+    of_program: bool = False
 
 
 class ControlRequest(msgspec.Struct, frozen=True):

@@ -12,7 +12,16 @@ import msgspec
 
 from headway.core.reasons import EndReason
 from headway.stores.older_reasons import end_reason
-from headway.stores.records import COUNTED, Attempt, AttemptView, Family, Job, StoredLane
+from headway.stores.records import (
+    COUNTED,
+    Attempt,
+    AttemptView,
+    Family,
+    Job,
+    StoredLane,
+    TranscriptRow,
+    WorkerRecord,
+)
 
 #: The number of bits that the index has in a key.
 SHIFT: Final = 32
@@ -23,6 +32,10 @@ _JOB: Final = tuple(name for name in Job.__struct_fields__ if name != "counts")
 #: Rows of older versions have a code and a message instead of a reason.
 _decode_unfinished: Final = msgspec.json.Decoder(dict[str, EndReason | tuple[str, str]]).decode
 _decode_models: Final = msgspec.json.Decoder(dict[str, tuple[str, str, str]]).decode
+
+
+#: A record's fields in order.
+values_of: Final = msgspec.structs.astuple
 
 
 def uid(job: int, index: int) -> int:
@@ -76,17 +89,18 @@ def attempt_of(row: tuple[Any, ...]) -> AttemptView:
 
 def attempt_row(base: int, worker: int | None, attempt: Attempt) -> tuple[Any, ...]:
     """The parameters of the statement `add_attempt`. `base` is the key of the job's first unit."""
-    _, tokens, tokens_in, tokens_out = attempt.charged
-    rate_limit = None if attempt.rate_limit is None else attempt.rate_limit.decode()
+    # The fields from `lane` to `cost_usd` are columns as they are. All at once: an attempt has many, and so has a job.
+    index, number, *columns, charged, rate_limit, own = values_of(attempt)
+    _, *tokens = charged
+    own = own.id if isinstance(own, WorkerRecord) else own
     return (
-        base + attempt.index, attempt.number, attempt.worker or worker, attempt.lane, attempt.outcome, attempt.kind, attempt.message,
-        attempt.status_code, attempt.request_id, attempt.started_utc, attempt.finished_utc, attempt.input_tokens,
-        attempt.output_tokens, attempt.cached_tokens, attempt.cost_usd, tokens, tokens_in, tokens_out, rate_limit,
+        base + index, number, own or worker, *columns, *tokens, None if rate_limit is None else rate_limit.decode(),
     )  # fmt: skip
 
 
-#: A record's fields in order.
-values_of: Final = msgspec.structs.astuple
+def line_row(base: int, row: TranscriptRow) -> tuple[Any, ...]:
+    """The parameters of the statement `add_line`."""
+    return base + row.index, row.number, row.seq, row.at_utc, row.line, row.messages.decode()
 
 
 def json_of(value: Any) -> str:

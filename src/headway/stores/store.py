@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -18,25 +19,35 @@ from headway.core.reasons import EndReason
 from headway.core.unit_states import GOOD, Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.answer_cache import AnswerCache
-from headway.stores.commit import add_units, check_owner, record
+from headway.stores.client_claims import ClientClaims
+from headway.stores.commit import add_units, check_owner, record, run_again
 from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
 from headway.stores.records import (
     COUNTED,
     AttemptView,
     ControlRequest,
+    EndedUnit,
     Family,
     Job,
     JobEvent,
+    LatencyFigures,
+    NewAttachment,
     NewJob,
     NewUnit,
+    PastAttempt,
     PendingUnit,
+    ProgramRun,
     RecordedStart,
     Repair,
+    RunningAttempt,
     State,
+    StoredAttachment,
     StoredClaim,
     StoredEdge,
     StoredLane,
     StoredRoute,
+    StoredSession,
+    TranscriptLine,
     UnitResult,
     UnitSize,
     UnknownOutcome,
@@ -53,21 +64,31 @@ from headway.stores.row_conversion import (
     span,
     uid,
 )
+from headway.stores.unchanged_rows import UnchangedRows
 from headway.stores.write_batch import Grow, WriteBatch, counters_contradicted
 
 #: Attempts that are read at once when going back in time.
 STARTS_STEP: Final = 2_000
 
+#: The most bytes of requests that are added in one transaction: they are in memory until then.
+CHUNK_BYTES: Final = 16_000_000
+
 #: Ended units that may add units to their job in one transaction.
 GROWTH_PAGE: Final = 1_000
+
+#: The events of a run's beginning and end, and of a process that died. Displays show these in their own way.
+BEGAN: Final = "began"
+ENDED: Final = "ended"
+LOST: Final = "lost"
 
 #: The statements that remove a job: of its units (pointers to answers before the answers), and of the job itself.
 _FORGET_UNITS: Final = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes",
-    "forget_rendered", "forget_edges", "forget_requests", "forget_units",
+    "forget_transcripts", "forget_rendered", "forget_edges", "forget_requests", "forget_units",
 )  # fmt: skip
 _FORGET_JOB: Final = (
-    "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
+    "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims",
+    "forget_attachments", "forget_attachment_uses", "forget_job",
 )  # fmt: skip
 
 
@@ -78,6 +99,10 @@ class Store:
         self._db = db
         #: Answers by request.
         self.cache = AnswerCache(db)
+        #: Answers of an earlier version of an input.
+        self.unchanged = UnchangedRows(db)
+        #: Clients, which use lanes as jobs do.
+        self.clients = ClientClaims(db)
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +127,10 @@ class Store:
             return self.salt()
         return bytes(rows[0][0])
 
+    def one_commit(self) -> AbstractContextManager[None]:
+        """Everything that is written in the block is one transaction, and one write to the disk. An exception undoes all of it."""
+        return self._db.transaction()
+
     # -- ingest ---------------------------------------------------------------------------------------------
 
     def add_job(self, job: NewJob) -> int:
@@ -110,7 +139,7 @@ class Store:
             with self._db.transaction():
                 return self._add_job(job)
         except DuplicateKey:
-            raise StoreError(f"there is a job '{job.name}' already") from None
+            raise StoreError(f"a job '{job.name}' already exists") from None
 
     def _add_job(self, job: NewJob) -> int:
         return self._number("add_job", {**msgspec.structs.asdict(job), "form": json_of(job.form)})
@@ -165,6 +194,18 @@ class Store:
         with self._db.transaction():
             self._db.executemany("add_family", [family_row(family) for family in families])
 
+    def add_attachments(self, job: int, files: Sequence[NewAttachment]) -> None:
+        """Add files that the requests of a job refer to by their digests, in one transaction. A file that is here already is not
+        read, and only noted as used by this job.
+        """
+        with self._db.transaction():
+            for file, content in files:
+                digest = bytes.fromhex(file.digest)
+                if not self._number("has_attachment", (digest,)):
+                    row = (digest, file.type, file.width, file.height, file.pages, file.size, content())
+                    self._db.execute("add_attachment", row)
+                self._db.execute("use_attachment", (job, digest))
+
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
         """Mark the input as complete: the job may run."""
         with self._db.transaction():
@@ -194,6 +235,10 @@ class Store:
         """A job by its name."""
         rows = self._db.execute("job_named", (name,))
         return job_of(rows[0]) if rows else None
+
+    def run_starts(self) -> dict[int, float]:
+        """When the latest run of each job began, by the job's number. A job that was never run has the time of its creation."""
+        return dict(self._db.execute("run_starts"))
 
     def routes(self, job: int) -> list[StoredRoute]:
         """The routes of the job's units."""
@@ -251,7 +296,24 @@ class Store:
 
     def requests(self, job: int, indexes: list[int]) -> list[tuple[int, str, bytes]]:
         """(index, path, body) of several units, as their rows have them, in no order."""
-        return self._db.execute("requests", (json_of([uid(job, index) for index in indexes]),))
+        base = uid(job, 0)
+        return self._db.execute("requests", (json_of([base + index for index in indexes]),))
+
+    def has_attachments(self, job: int) -> bool:
+        """Whether any request of the job refers to a file."""
+        return bool(self._number("has_attachments", (job,)))
+
+    def attachment(self, job: int, digest: str) -> bytes | None:
+        """The content of a file that the job uses."""
+        rows = self._db.execute("attachment_data", (job, bytes.fromhex(digest)))
+        return rows[0][0] if rows else None
+
+    def attachments(self, job: int, digests: Iterable[str]) -> list[StoredAttachment]:
+        """The files with these digests that the job uses, without their content."""
+        found = (
+            (digest, self._db.execute("attachment_facts", (job, bytes.fromhex(digest)))) for digest in digests
+        )
+        return [StoredAttachment(digest, *rows[0]) for digest, rows in found if rows]
 
     def repairs_of(self, job: int, index: int) -> list[Repair]:
         """A unit's answers that did not fit, oldest first."""
@@ -262,17 +324,50 @@ class Store:
         rows = self._db.execute("notes_of", (uid(job, index),))
         return {number: msgspec.json.decode(note) for number, note in rows}
 
+    def transcript(self, uid: int, after: int = 0, limit: int = -1) -> list[TranscriptLine]:
+        """The lines that the attempts at a unit printed, with ids above `after`, oldest first. `uid` is the key of the unit."""
+        return [
+            TranscriptLine(number, attempt, at_utc, line, msgspec.json.decode(messages))
+            for number, attempt, at_utc, line, messages in self._db.execute("transcript", (uid, after, limit))
+        ]
+
+    def session_of(self, job: int, index: int) -> StoredSession | None:
+        """The session of the latest attempt at a unit that had one."""
+        rows = self._db.execute("session_of", (uid(job, index),))
+        if not rows:
+            return None
+        attempt, session_id, directory, outcome, spoke = rows[0]
+        return StoredSession(attempt, session_id, directory, outcome, bool(spoke))
+
+    def custom_id(self, job: int, index: int) -> str:
+        """The id of a unit in its input."""
+        custom_id: str = self._db.execute("custom_id_of", (uid(job, index),))[0][0]
+        return custom_id
+
     def failures(self, job: int) -> list[tuple[str, int, int, str]]:
         """(code, how many, the first index, its message) of the units that did not succeed, the most frequent first."""
         return self._db.execute("failures", span(job))
 
+    def to_retry(self, job: int) -> list[tuple[str, int, int, str]]:
+        """The same of units whose last attempt failed and that wait for another."""
+        return self._db.execute("to_retry", span(job))
+
     def per_lane(self, job: int) -> dict[str, dict[str, int]]:
         """Counts by status, for each provider/model."""
-        counts: dict[str, dict[str, int]] = {}
         names = {route.id: route.name for route in self.routes(job)}
+        return {names[route]: counts for route, counts in self.per_route(job).items()}
+
+    def per_route(self, job: int) -> dict[int, dict[str, int]]:
+        """Counts by status, for each route by its number."""
+        counts: dict[int, dict[str, int]] = {}
         for route, status, count in self._db.execute("per_route", span(job)):
-            counts.setdefault(names[route], {})[status] = count
+            counts.setdefault(route, {})[status] = count
         return counts
+
+    def latencies(self, job: int, routes: Iterable[int]) -> LatencyFigures | None:
+        """How long the units of these routes took that succeeded; None if there are none."""
+        [(count, mean, median, p95)] = self._db.execute("latencies", (*span(job), json_of(list(routes))))
+        return LatencyFigures(count, mean, median, p95) if count else None
 
     def use_by_route(self, job: int) -> dict[int, UsageTotals]:
         """The totals of the job's attempts, by the route's number."""
@@ -299,6 +394,21 @@ class Store:
             for number, at_utc, lane, what, text, until_utc in self._db.execute("events", (job, after))
         ]
 
+    def history(self, job: int, after: int, limit: int, index: int | None = None) -> list[PastAttempt]:
+        """The attempts of a job, or of one unit, that were recorded after the attempt with the number `after`, oldest first."""
+        first, last = span(job) if index is None else (uid(job, index), uid(job, index))
+        return [PastAttempt(*row) for row in self._db.execute("history", (first, last, after, limit))]
+
+    def ends_without_attempt(self, job: int, index: int | None = None) -> list[EndedUnit]:
+        """Units that ended without success, and not by the end of an attempt."""
+        first, last = span(job) if index is None else (uid(job, index), uid(job, index))
+        return [EndedUnit(*row) for row in self._db.execute("ends_without_attempt", (first, last))]
+
+    def running(self, job: int, index: int | None = None) -> list[RunningAttempt]:
+        """The attempts that are in flight."""
+        first, last = span(job) if index is None else (uid(job, index), uid(job, index))
+        return [RunningAttempt(*row) for row in self._db.execute("running", (first, last))]
+
     def lanes(self) -> list[StoredLane]:
         """Every lane that any job ever used."""
         return [lane_of(row) for row in self._db.execute("lanes")]
@@ -323,9 +433,22 @@ class Store:
                 )
         return samples
 
+    def program_runs(self, provider: str, model: str, most: int) -> list[ProgramRun]:
+        """What units of all jobs took that this program has done, the newest job first."""
+        runs: list[ProgramRun] = []
+        for (route,) in self._db.execute("routes_taken", (provider, model)):
+            runs += (
+                ProgramRun(*row)
+                for row in self._db.execute("program_runs", (route, most - len(runs)))
+                if row[0]
+            )
+        return runs
+
     def workers(self, job: int) -> list[dict[str, Any]]:
-        """All workers of the job, past and present."""
-        names = ("id", "name", "pid", "status", "started_utc", "ended_utc")
+        """All workers of the job, past and present. `run` is the worker whose run started the process; None for a run itself.
+        `unit` is the index of the unit that the process runs, or ran when it ended.
+        """
+        names = ("id", "name", "pid", "status", "started_utc", "ended_utc", "run", "unit")
         return [dict(zip(names, row, strict=True)) for row in self._db.execute("workers", (job,))]
 
     # -- running -----------------------------------------------------------------------------------------------
@@ -345,9 +468,11 @@ class Store:
         utc: float,
         *,
         only_failed: bool = False,
+        only: Collection[int] = (),
         taken_utc: float = 0.0,
     ) -> int:
-        """Begin a run: make every unit pending that has not succeeded (or only failed units); returns the number of the new worker.
+        """Begin a run: make every unit pending that has not succeeded (or only failed units, or only the units `only`, however they
+        ended); returns the number of the new worker.
 
         From now on the job belongs to this worker. An earlier run that still works can record nothing more. Commands older
         than `taken_utc`, the time when this process took the job (0: now), were for an earlier run and are dropped.
@@ -359,18 +484,22 @@ class Store:
         with self._db.transaction():
             self._db.execute("add_lost_attempts", units)
             self._db.execute("count_lost", units)
-            self._reopen(job, only_failed=only_failed)
+            self._reopen(job, only_failed=only_failed, only=only)
             counts: dict[str, int] = dict(self._db.execute("count_statuses", units))
             ends = {str(status): counts.get(status, 0) for status in COUNTED}
             self._db.execute("set_counts", {"job": job, **ends})
             self._db.execute("drop_commands", (utc, job, taken_utc or utc))
-            self._db.execute("end_lost_workers", (utc, job))
+            self._db.execute("end_lost_workers", (*units, job))
             worker = self._number("add_worker", (job, node(), getpid(), "busy", utc))
             run = {"job": job, "utc": utc, "settings": json_of(settings), "out": out, "worker": worker}
             self._db.execute("begin_run", run)
         return worker
 
-    def _reopen(self, job: int, *, only_failed: bool) -> None:
+    def _reopen(self, job: int, *, only_failed: bool, only: Collection[int]) -> None:
+        if only:
+            self._db.execute("put_back", span(job))
+            run_again(self._db, [uid(job, index) for index in only])
+            return
         if not only_failed:
             self._db.execute("reopen", span(job))
             return
@@ -384,6 +513,26 @@ class Store:
 
         with self._db.transaction():
             return self._number("add_worker", (job, name, getpid(), "idle", utc))
+
+    def serial_units(self, job: int, indexes: Iterable[int]) -> set[int]:
+        """The units of `indexes` that run one by one before all others."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return {index for (index,) in self._db.execute("serial_among", (uids,))}
+
+    def states(self, job: int, indexes: Iterable[int]) -> dict[int, str]:
+        """The states of these units."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return dict(self._db.execute("states_among", (uids,)))
+
+    def with_skipped(self, job: int, indexes: Iterable[int]) -> list[int]:
+        """These units, and those that were skipped because one of these did not succeed."""
+        chosen = set(indexes)
+        edges: list[tuple[int, int]] = (
+            self._db.execute("skipped_after", span(job)) if self.has_edges(job) else []
+        )
+        while more := {index for index, before in edges if before in chosen} - chosen:
+            chosen |= more
+        return sorted(chosen)
 
     def open_repairs(self, job: int) -> list[Repair]:
         """The next requests of units that have not succeeded and do not start with their own request."""
@@ -496,9 +645,15 @@ class Store:
                 self._db.execute("set_priorities", (json_of(sorted(priorities, reverse=True)), route.id))
 
     def end_run(
-        self, job: int, worker: int, state: State, utc: float, unfinished: Mapping[str, EndReason]
+        self,
+        job: int,
+        worker: int,
+        state: State,
+        utc: float,
+        unfinished: Mapping[str, EndReason],
+        text: str = "",
     ) -> None:
-        """End a run. Units that were assigned or running are pending again.
+        """End a run. Units that were assigned or running are pending again. `text` is for the event of the end; "": there is none.
 
         `unfinished` says for each route (by its number) why its remaining units could not finish. Raises JobTaken as `commit`.
         """
@@ -507,13 +662,18 @@ class Store:
             self._db.execute("put_back", span(job))
             end = {"job": job, "state": state, "finished_utc": utc, "unfinished": json_of(unfinished)}
             self._db.execute("end_run", end)
-            self._db.execute("set_worker", ("terminated", utc, worker))
+            self._db.execute("end_workers", (utc, job))
+            if text:
+                self._db.execute("add_event", (job, utc, None, ENDED, text, None))
             self._db.execute("forget_claims", (job,))
 
     def claims(self, job: int, since_utc: float, until_utc: float) -> list[StoredClaim]:
         """The claims of other jobs on lanes that were renewed within this time."""
         rows = self._db.execute("claims", (job, since_utc, until_utc))
-        return [StoredClaim(lane, name, claim.encode()) for lane, name, claim in rows]
+        return [
+            StoredClaim(lane, name, claim.encode(), lane_name, "|" not in key.partition(":")[0])
+            for lane, name, claim, lane_name, key in rows
+        ]
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -521,6 +681,11 @@ class Store:
         """Add a command for the process that runs the job; returns its number."""
         with self._db.transaction():
             return self._number("add_command", (job, utc, what, json_of(args)))
+
+    def is_done(self, command: int) -> bool:
+        """Whether a command was carried out, or dropped by a later run."""
+        rows = self._db.execute("command_done", (command,))
+        return bool(rows) and rows[0][0] is not None
 
     def open_commands(self, job: int) -> list[ControlRequest]:
         """The commands that were not carried out yet."""
@@ -535,12 +700,14 @@ def free_name(wanted: str, taken: Collection[str]) -> str:
 
 
 def chunks(rows: Iterable[NewUnit], size: int) -> Iterator[list[NewUnit]]:
-    """Rows in lists of this size, one for each transaction."""
+    """Rows in lists of this size, one for each transaction; fewer if their requests are long."""
     chunk: list[NewUnit] = []
+    length = 0
     for row in rows:
         chunk.append(row)
-        if len(chunk) == size:
+        length += len(row.body)
+        if len(chunk) == size or length >= CHUNK_BYTES:
             yield chunk
-            chunk = []
+            chunk, length = [], 0
     if chunk:
         yield chunk

@@ -9,7 +9,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headway.errors import JobTaken, StoreError
-from headway.stores.records import USED, Attempt, JobEvent, NewUnit, Repair, State, UnitChange, UsageTotals
+from headway.stores.records import (
+    USED,
+    Attempt,
+    JobEvent,
+    NewUnit,
+    Repair,
+    State,
+    TranscriptRow,
+    UnitChange,
+    UsageTotals,
+    WorkerRecord,
+    WorkerState,
+)
 
 if TYPE_CHECKING:
     from headway.stores.store import Store
@@ -25,6 +37,7 @@ class WriteBatch:
     __slots__ = (
         "added",
         "after_commit",
+        "again",
         "answers",
         "attempts",
         "caching",
@@ -39,12 +52,15 @@ class WriteBatch:
         "job",
         "lanes",
         "notes",
+        "processes",
         "released",
         "rendered",
         "reopened",
         "repairs",
         "running",
+        "skipped",
         "state",
+        "transcripts",
         "units",
         "uses",
         "worker",
@@ -73,7 +89,12 @@ class WriteBatch:
         self.released: list[int] = []
         #: index → the new request of the unit; None: the same as before. Applied before everything else except `added`.
         self.reopened: dict[int, bytes | None] = {}
+        #: Units that run again although they have ended, with success or without. Applied after `reopened`.
+        self.again: list[int] = []
         self.units: list[tuple[int, UnitChange]] = []
+        #: (index, upstream) of units in `units` that were skipped because the unit `upstream` did not succeed: the store names
+        #: that unit in the message.
+        self.skipped: list[tuple[int, int]] = []
         self.attempts: list[Attempt] = []
         #: (index, status code, request id, body)
         self.answers: list[tuple[int, int | None, str | None, bytes]] = []
@@ -83,6 +104,7 @@ class WriteBatch:
         self.rendered: list[tuple[int, bytes, int]] = []
         #: (index, the attempt's number, JSON)
         self.notes: list[tuple[int, int, bytes]] = []
+        self.transcripts: list[TranscriptRow] = []
         self.counts: dict[str, float] = {}
         #: route → the totals of its attempts.
         self.uses: dict[int, UsageTotals] = {}
@@ -93,6 +115,8 @@ class WriteBatch:
         self.claims: dict[int, tuple[bytes, float]] = {}
         #: worker → (idle, busy, failed or terminated; the time of its end)
         self.workers: dict[int, tuple[str, float | None]] = {}
+        #: Worker processes of the run: new ones, and those whose state has changed.
+        self.processes: dict[WorkerRecord, WorkerState] = {}
         self.done_commands: list[tuple[int, float]] = []
         self.state: tuple[State, float | None] | None = None
         #: Called by the engine after the commit.
@@ -100,9 +124,9 @@ class WriteBatch:
 
     def __bool__(self) -> bool:
         return bool(
-            self.added or self.reopened or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
+            self.added or self.reopened or self.again or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
             or self.uses or self.events or self.lanes or self.claims or self.workers or self.done_commands or self.state or self.repairs
-            or self.rendered or self.after_commit
+            or self.rendered or self.notes or self.transcripts or self.processes or self.after_commit
         )  # fmt: skip
 
     def intend(self, index: int, lane: int) -> None:
@@ -155,7 +179,7 @@ def counters_contradicted(job: int) -> StoreError:
     """The error of a batch that would make a counter negative, or count more ended units than the job has."""
     return StoreError(
         f"a change to job {job} does not fit its counters, and was not recorded",
-        hint="this is a bug in headway: please report it; what was committed is safe",
+        hint="this is a bug in headway: please report it; everything committed is safe",
     )
 
 

@@ -22,7 +22,7 @@ def reserves(
     config: Config, store: Store, job: Job, prices: Mapping[int, Price | None]
 ) -> tuple[dict[str, list[float]], list[str]]:
     """For a run with a cap: the lengths of answers without max_tokens by family, and a line for each route that has such
-    units: what is set aside for them, and how to limit it. Empty if no waiting unit is without max_tokens.
+    units: what is reserved for them, and how to limit it. Empty if no waiting unit is without max_tokens.
     """
     routes = {route.id: route for route in store.routes(job.id) if _capped(config, route)}
     if not routes:
@@ -72,7 +72,7 @@ def _seen(teachings: UsageHistory, job: int, units: list[PendingUnit]) -> dict[s
 
 
 def _line(route: StoredRoute, price: Price, units: list[PendingUnit], seen: Mapping[str, list[float]]) -> str:
-    """The line about what is set aside for answers without max_tokens."""
+    """The line about what requests without max_tokens reserve."""
     estimator = Estimator()
     for family, outputs in seen.items():
         estimator.add_outputs(family, outputs)
@@ -81,17 +81,17 @@ def _line(route: StoredRoute, price: Price, units: list[PendingUnit], seen: Mapp
     tokens = estimator.reserve(largest)
     usd = at_the_most(price, names[largest], tokens)
     if all(map(estimator.knows, names)):
-        why = f", by {count(sum(map(len, seen.values())), 'answer')} to such prompts"
+        why = f", based on {count(sum(map(len, seen.values())), 'answer')} to similar prompts"
     else:
-        why = f" until {ENOUGH} answers are seen"
+        why = f" until {ENOUGH} answers have been seen"
     return (
-        f"{route.name}: no max_tokens, so {tokens:,.0f} output tokens are set aside for each request{why}: "
-        f"{money(usd)}. --max-tokens N limits it"
+        f"{route.name}: each request without max_tokens reserves {tokens:,.0f} output tokens ({money(usd)}){why}; "
+        "use --max-tokens N to limit it"
     )
 
 
 def open_output(lessons: list[UsageSample]) -> float:
-    """The output tokens that are set aside for an answer without max_tokens, given earlier answers."""
+    """The output tokens that are reserved for an answer without max_tokens, given earlier answers."""
     estimator = Estimator()
     estimator.add_outputs("", [float(one.output_tokens) for one in reversed(lessons[:KEPT])])
     return estimator.reserve("") if lessons else FIRST_RESERVE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,13 +16,16 @@ from headway.errors import ConfigError
 from headway.forecast.answer_model import AnswerModel, model_of, model_of_new_prompts, model_of_other_rows
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.lane_forecasts import forecast
+from headway.forecast.program_forecasts import with_programs
 from headway.forecast.survey import Load, Survey, To, survey
 from headway.jobs.base import IngestOptions, JobSource
-from headway.jobs.find_or_add import find, siblings_of
+from headway.jobs.find_or_add import find, predecessors_of, siblings_of
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job, StoredLane, UsageSample
 from headway.stores.store import Store
+from headway.wiring.agent_work import is_program
 from headway.wiring.model_prices import must_be_known, prices_of, required_price
+from headway.wiring.program_plans import ProgramPlans, is_side_by_side
 from headway.wiring.run_plan import lane_for
 from headway.wiring.usage_history import UsageHistory
 
@@ -48,8 +51,10 @@ class JobForecast(msgspec.Struct, frozen=True):
     job: Job | None
 
     @property
-    def prediction(self) -> Prediction:
-        """The short form, for a comparison with the run."""
+    def prediction(self) -> Prediction | None:
+        """The short form, for a comparison with the run; None if its time is not known."""
+        if not self.forecast.time_known:
+            return None
         time_s, cost_usd = self.forecast.time_s, self.forecast.cost_usd
         cost = None
         if cost_usd is not None and all(lane.cost_usd is not None for lane in self.forecast.lanes):
@@ -85,11 +90,17 @@ def forecast_job(
         sibling = next(iter(siblings_of(store, config, source)), None)
     begun = job or sibling
     done = {} if begun is None else _done(store, begun, only_failed=only_failed)
-    surveyed = survey(config, source, options=options, check=check, done=done)
+    earlier = [] if begun or options.fresh else predecessors_of(store, config, source)
+    reuse = None
+    if earlier:
+        reuse = store.unchanged.counter([one.id for one in earlier], source.row_numbers).takes
+    surveyed = survey(config, source, options=options, check=check, done=done, reuse=reuse)
     same = [] if begun is None else [begun.id]
     lanes = _Lanes(changed(config, what_if or {}), store, keys, what_if or {})
+    if is_side_by_side(begun):
+        way = msgspec.structs.replace(way, side_by_side=True)
     forecast = _with_caps(config, lanes.forecast(surveyed.loads, way, same))
-    forecast = _with_chains(_with_sibling(forecast, surveyed, sibling), surveyed)
+    forecast = _with_chains(_with_reuse(forecast, surveyed, sibling, earlier), surveyed)
     return JobForecast(surveyed, forecast, job)
 
 
@@ -105,13 +116,18 @@ def _with_chains(forecast: Forecast, surveyed: Survey) -> Forecast:
     return msgspec.structs.replace(forecast, notes=[note, *forecast.notes])
 
 
-def _with_sibling(forecast: Forecast, surveyed: Survey, sibling: Job | None) -> Forecast:
-    """The forecast with a note about answers that another job of the same rows has."""
+def _with_reuse(
+    forecast: Forecast, surveyed: Survey, sibling: Job | None, earlier: Sequence[Job]
+) -> Forecast:
+    """The forecast with a note about answers that another job has: of the same rows, or of the input before it changed."""
     answered = surveyed.rows - forecast.requests
-    if sibling is None or not answered:
+    if not answered or not (sibling or earlier):
         return forecast
     answers = "1 answer is" if answered == 1 else f"{answered:,} answers are"
-    note = f"{answers} there already: job {sibling.name} is of the same rows, with another --limit"
+    if sibling is not None:
+        note = f"{answers} already there: job {sibling.name} has the same rows, with another --limit"
+    else:
+        note = f"{answers} already there: the input has changed since job {earlier[0].name}"
     return msgspec.structs.replace(forecast, notes=[note, *forecast.notes])
 
 
@@ -135,9 +151,15 @@ def _with_caps(config: Config, forecast: Forecast) -> Forecast:
     notes = list(forecast.notes)
     most, cost = config.run.max_cost_usd, forecast.cost_usd
     if most and cost is not None and cost.estimate > most:
-        notes.append(f"it costs more than max_cost allows: the run would stop at ${most:,.2f}")
-    if config.run.max_duration_s and forecast.time_s.estimate > config.run.max_duration_s:
-        notes.append("it takes longer than max_duration allows: the run would stop then")
+        notes.append(f"the estimated cost is above max_cost: the run would stop at ${most:,.10g}")
+    elif most and cost is not None and cost.high > most:
+        notes.append(f"the cost may be above max_cost: then the run would stop at ${most:,.10g}")
+    if (
+        config.run.max_duration_s
+        and forecast.time_known
+        and forecast.time_s.estimate > config.run.max_duration_s
+    ):
+        notes.append("the estimated time is above max_duration: the run would stop there")
     if config.run.cache != "off":
         notes.append("answers in the cache are not subtracted")
     return msgspec.structs.replace(forecast, notes=notes)
@@ -177,6 +199,24 @@ class _Lanes:
 
     def forecast(self, loads: list[Load], way: RunOptions, same: list[int]) -> Forecast:
         """The forecast of these loads. `same` are the jobs of the same rows."""
+        programs = [load for load in loads if is_program(self._config.providers[load.provider])]
+        others = [load for load in loads if not is_program(self._config.providers[load.provider])]
+        found = self._simulated(others, way, same) if others or not programs else None
+        if not programs:
+            assert found is not None
+            return found
+        plans = ProgramPlans(self._config, self._store, way, self._utc)
+        by_name: dict[To, list[Load]] = {}
+        for load in programs:
+            by_name.setdefault((load.provider, load.model), []).append(load)
+        lanes = []
+        for (name, model), own in by_name.items():
+            provider = self._config.providers[name]
+            lanes.append(plans.lane(provider, self._known(provider, model), own))
+        return with_programs(found, lanes)
+
+    def _simulated(self, loads: list[Load], way: RunOptions, same: list[int]) -> Forecast:
+        """The forecast of requests to LLMs."""
         lanes: dict[str, LaneKnowledge] = {}
         courses = []
         prices = prices_of(self._config, [(load.provider, load.model) for load in loads])
@@ -213,6 +253,7 @@ class _Lanes:
             )
         number = None if lane is None else lane.id
         starts = [(max(0.0, self._utc - one.at_utc), one.costs) for one in self._starts if one.lane == number]
+        spec = msgspec.structs.replace(spec, order=self._config.run.order)
         return LaneKnowledge(spec, name, provider.kind, record, starts)
 
     def _lane(self, key: str | None, name: str) -> StoredLane | None:

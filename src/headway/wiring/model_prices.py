@@ -21,6 +21,7 @@ from headway.config import Config, kind_of
 from headway.config.price_list import PriceQuery, edition, look_up
 from headway.core.model import Price
 from headway.errors import ConfigError
+from headway.install_hint import install_command
 from headway.stores.files import write_own
 from headway.wiring.store_access import headway_folder
 
@@ -132,8 +133,8 @@ def required_price(config: Config, provider: str, model: str) -> Price:
 
 def _remedy(provider: str, model: str) -> str:
     table = f'[providers.{provider}.models."{model}".prices]'
-    text = f"set input and output in {table}, USD a million tokens (0 where it is free)"
-    return text if edition() else f"pip install 'headway[prices]' for a price list, or {text}"
+    text = f"set input and output in {table}, USD per million tokens (0 where it is free)"
+    return text if edition() else f"the price list is missing ({install_command('prices')}); or {text}"
 
 
 def unpriced_line(config: Config, prices: Mapping[Model, Price | None]) -> str:

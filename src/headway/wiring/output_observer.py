@@ -5,18 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from headway.engine.observer import View
+from headway.engine.observer import Observer, View
+from headway.errors import OutputClosed
 from headway.jobs.base import JobOutput
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 
-class OutputObserver:
+class OutputObserver(Observer):
     """Feeds a `JobOutput` with what the engine reports. A failure stops the writing, not the run."""
 
     def __init__(self, output: JobOutput) -> None:
         self._output = output
         self._step: asyncio.Future[None] | None = None
         self.failure: Exception | None = None
+        self._stop: Callable[[], None] | None = None
+        #: Outputs that were replaced and are still open.
+        self._replaced: list[JobOutput] = []
+
+    def when_closed(self, stop: Callable[[], None]) -> None:
+        """Call `stop` once if the reader of the results has gone: the rest is not wanted."""
+        self._stop = stop
+
+    def restart(self, output: JobOutput) -> None:
+        """Units that had ended run again: continue with `output`, which keeps only what is still right. Call it before they start."""
+        self._guarded(output.look)
+        self._replaced.append(self._output)
+        self._output = output
+
+    def _replace(self) -> None:
+        while self._replaced:
+            self._replaced.pop(0).close()
+        self._output.open()
 
     def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         self._guarded(self._output.look)
@@ -29,8 +48,11 @@ class OutputObserver:
         self._output.ended(indexes)
 
     def moved(self, view: View) -> None:
+        if isinstance(self.failure, OutputClosed) and self._stop is not None:
+            self._stop()
+            self._stop = None
         if self._step is None or self._step.done():
-            self._later(self._output.advance)
+            self._later(self._replace if self._replaced else self._output.advance)
 
     def _later(self, act: Callable[[], None]) -> None:
         if self.failure is None:
@@ -52,8 +74,11 @@ class OutputObserver:
         """The last step. Raises the first failure, after everything is safe in the store."""
         if self._step is not None:  # None: the run never began.
             await self._step
+            if self.failure is None and self._replaced:
+                await asyncio.to_thread(self._guarded, self._replace)
             if self.failure is None:
                 await asyncio.to_thread(self._guarded, self._output.finish)
-        self._output.close()
+        for output in (*self._replaced, self._output):
+            output.close()
         if self.failure is not None:
             raise self.failure

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from headway.config import Config
 from headway.core.lanes.estimate import ENOUGH, INPUT_MARGIN
 from headway.core.model import Price
 from headway.engine.units.unit_cursors import at_the_most
-from headway.forecast.answer_model import AnswerModel, model_of, model_of_new_prompts
-from headway.stores.records import Job, PendingUnit
+from headway.forecast.answer_model import (
+    NEW_INPUT_DOUBT,
+    NEW_TOOK_DOUBT,
+    AnswerModel,
+    model_of,
+    model_of_new_prompts,
+)
+from headway.stores.records import Job, PendingUnit, UsageSample
 from headway.stores.store import Store
 from headway.wiring.budget_reserves import open_output
 from headway.wiring.model_prices import prices_of
@@ -21,6 +29,8 @@ STRETCHES: Final = 100
 STRETCH: Final = 1_000
 #: Some failed attempts are paid for, too.
 MARGIN: Final = 1.1
+#: How long answers to new prompts may be, compared with answers to other prompts.
+OTHERS_DOUBT: Final = (0.5, 2.0)
 
 
 def sufficient_cap_usd(config: Config, store: Store, job: Job) -> float:
@@ -65,12 +75,20 @@ class _Learned:
             teachings = self._teachings[unit.route]
             family = teachings.of_job(self._job).get(place)
             own = teachings.like(family, [self._job])
-            model = model_of(own) if len(own) >= ENOUGH else model_of_new_prompts(teachings.all())
+            model = model_of(own) if len(own) >= ENOUGH else _model_of_others(teachings.all())
             seen_input = 0.0
             if own and family is not None and family.open_input:
                 seen_input = sum(one.input_tokens for one in own) / len(own)
             self._known[place] = (model, open_output(own), seen_input)
         return self._known[place]
+
+
+def _model_of_others(lessons: list[UsageSample]) -> AnswerModel:
+    """A model from answers to other prompts of the LLM: answers may be twice as long. With few of them nothing is known."""
+    known = model_of(lessons)
+    if not known.answers:
+        return model_of_new_prompts(lessons)
+    return msgspec.structs.replace(known, doubts=(NEW_INPUT_DOUBT, OTHERS_DOUBT, NEW_TOOK_DOUBT))
 
 
 def _prices(config: Config, store: Store, job: Job) -> dict[int, Price | None]:

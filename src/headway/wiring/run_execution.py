@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -22,17 +21,18 @@ from headway.engine.run_spec import RunSpec
 from headway.errors import HeadwayError, JobTaken
 from headway.jobs.base import OutputOptions
 from headway.jobs.kinds import file_kind_of
+from headway.runtime.garbage_collection import collect_rarely
 from headway.runtime.signals import stop_signals
 from headway.stores.records import Job
+from headway.stores.run_error import clear_run_error, record_run_error
 from headway.stores.store import Store
+from headway.wiring.agent_work import collected_files
 from headway.wiring.output_observer import OutputObserver
-from headway.wiring.run_plan import RunFlags, plan_of, safe_cells
+from headway.wiring.run_plan import RunFlags, plan_of, safe_cells, text_only
 from headway.wiring.store_access import job_folder, open_store
 
-#: New objects between two passes of the garbage collector while a job runs.
-GC_OBJECTS: Final = 20_000
-_STOPPING: Final = "stopping: nothing new starts, what is in flight finishes (Ctrl-C again cancels it)"
-_CANCELLING: Final = "cancelling what is in flight (Ctrl-C once more to exit at once)"
+_STOPPING: Final = "stopping: no new units start, units in flight finish (press Ctrl-C again to cancel them)"
+_CANCELLING: Final = "cancelling the units in flight (press Ctrl-C once more to exit at once)"
 
 EXIT_CODES: Final = {
     "complete": 0,
@@ -46,14 +46,19 @@ EXIT_CODES: Final = {
 }
 
 
-def _output_options(job: Job, flags: RunFlags) -> OutputOptions:
+def _output_options(config: Config, job: Job, flags: RunFlags) -> OutputOptions:
     """Where and how results are written."""
-    return msgspec.structs.replace(flags.output, safe_cells=safe_cells(job, flags))
+    return msgspec.structs.replace(
+        flags.output,
+        safe_cells=safe_cells(job, flags),
+        text_only=text_only(job, flags),
+        collected=collected_files(config, job.name),
+    )
 
 
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
     """Write the output of a job from the store, without a run."""
-    kind, options = file_kind_of(job), _output_options(job, flags)
+    kind, options = file_kind_of(job), _output_options(config, job, flags)
     kind.claim_output(options, job.name)
     output = kind.output(lambda: open_store(config), job, options)
     try:
@@ -66,16 +71,26 @@ def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
 def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Sequence[Display]) -> RunResult:
     """Plan and carry out a run of a job, with signal handlers. The caller holds the job's lock."""
     plan = plan_of(config, store, job, flags, os.environ)
-    if failed := job.counts["failed"] + job.counts["timed_out"]:  # They may cost again.
+    if flags.only_units:
+        _say_on_all(watching, f"{units(len(flags.only_units))} to run again, and no others")
+    elif failed := job.counts["failed"] + job.counts["timed_out"]:  # They may cost again.
         they = "only they are" if flags.only_failed else "they are"
         _say_on_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
-    return _perform(config, plan, flags, watching)
+    folder = job_folder(config, job.name)
+    clear_run_error(folder)
+    try:
+        return _perform(config, plan, flags, watching)
+    except JobTaken:
+        raise  # The job belongs to another process.
+    except (HeadwayError, OSError) as error:
+        record_run_error(folder, error.message if isinstance(error, HeadwayError) else str(error))
+        raise
 
 
 def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[Display]) -> RunResult:
     """Run the job to its end."""
     job = plan.job
-    kind, options = file_kind_of(job), _output_options(job, flags)
+    kind, options = file_kind_of(job), _output_options(config, job, flags)
 
     def open_records() -> Store:
         return open_store(config)
@@ -85,6 +100,9 @@ def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[
     writing = OutputObserver(kind.output(open_records, job, options))
     progress = ProgressFile(job_folder(config, job.name) / "progress.json")
     engine = Engine(open_records, plan, [writing, progress, *watching])
+    writing.when_closed(engine.interrupt)
+    if options.form != "stream":  # Rows on a stream cannot be taken back.
+        engine.when_reopened(lambda: writing.restart(kind.output(open_records, job, options)))
 
     async def main() -> RunResult:
         for check in plan.checks:
@@ -102,9 +120,7 @@ def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[
         await writing.finish()
         return ending
 
-    # Existing objects stay, and a run makes few cycles: a pass every 700 objects would take 6 % of the run.
-    gc.freeze()
-    gc.set_threshold(GC_OBJECTS, 20, 100)
+    collect_rarely()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main())
 

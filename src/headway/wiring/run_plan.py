@@ -5,19 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import msgspec
 
-from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, keys_of, kind_of, lane_key
+from headway.batch.inputs.then_unit import ThenUnit, growth
+from headway.config import (
+    Config,
+    ProviderConfig,
+    account_of,
+    dotenv_of,
+    key_to_send,
+    keys_of,
+    kind_of,
+    lane_key,
+    with_agents,
+)
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import LaneBudget, LaneSpec, Price
 from headway.display.log_file import Format
 from headway.engine.cache_keys import CacheUse, ModelAddress
-from headway.engine.run_spec import PriceList, RunLane, RunSpec, UnitRoute
+from headway.engine.run_spec import AttemptListener, PriceList, RunLane, RunSpec, UnitRoute
 from headway.errors import ConfigError
-from headway.jobs.base import OutputOptions
-from headway.jobs.kinds import file_kind_of
+from headway.jobs.base import AnswerCheck, OutputOptions
+from headway.jobs.kinds import run_kind_of
 from headway.providers.adapter import Adapter
 from headway.providers.dialects.addresses import root_of
 from headway.providers.limits.profiles import profile_for
@@ -25,6 +37,8 @@ from headway.providers.scrubber import secrets_in_environment
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job
 from headway.stores.store import Store
+from headway.wiring.agent_work import SETTING as AGENTS
+from headway.wiring.agent_work import AgentOptions, AgentWork
 from headway.wiring.budget_reserves import open_inputs, reserves
 from headway.wiring.builders import Check, builder_of
 from headway.wiring.model_prices import (
@@ -38,12 +52,16 @@ from headway.wiring.model_prices import (
 from headway.wiring.predictions import prediction_setting
 from headway.wiring.usage_history import lengths_seen
 
+NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 class RunFlags(msgspec.Struct, frozen=True):
     """Settings of this run alone."""
 
     output: OutputOptions
     only_failed: bool = False
+    #: Only these units run, however they ended before.
+    only_units: tuple[int, ...] = ()
     #: When this process locked the job; 0: at the beginning of the run.
     taken_utc: float = 0.0
     serial: bool = False
@@ -52,24 +70,47 @@ class RunFlags(msgspec.Struct, frozen=True):
     log_format: Format = "text"
     #: The prediction that was just made for this run.
     predicted: Prediction | None = None
+    #: Checks answers, instead of the job's kind.
+    answer_check: AnswerCheck | None = None
+    #: Reads answers while they arrive.
+    listener: AttemptListener | None = None
+    #: Where agents and programs work.
+    agents: AgentOptions = AgentOptions()
+    #: Only the first units of the job, this many; 0: all.
+    first: int = 0
+    #: One more unit over the results of all others.
+    then: ThenUnit = ThenUnit()
 
     def taken(self) -> RunFlags:
         """These flags for a job that was just locked."""
         return msgspec.structs.replace(self, taken_utc=time.time())
 
-    def expecting(self, predicted: Prediction) -> RunFlags:
+    def to(self, output: OutputOptions) -> RunFlags:
+        """These flags with another output."""
+        return msgspec.structs.replace(self, output=output)
+
+    def expecting(self, predicted: Prediction | None) -> RunFlags:
         """These flags with a prediction."""
         return msgspec.structs.replace(self, predicted=predicted)
 
 
 def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Mapping[str, str]) -> RunSpec:
     """Everything that the engine needs, from settings, keys and the job's routes."""
+    config = with_agents(config, (route.provider for route in store.routes(job.id)))
     prices, later = _prices(config, store, job)
-    lanes, routes, checks = _lanes(config, store, job, environ, prices)
+    answer_check = flags.answer_check or run_kind_of(job).answer_check(job)
+    work = AgentWork(config, job, flags.agents)
+    notes = work.check(provider_of(config, job, route.provider) for route in store.routes(job.id))
+    lanes, routes, checks = _lanes(config, store, job, environ, prices, answer_check, work)
+    groups, own_groups = work.exclusive(
+        store, {route.id: provider_of(config, job, route.provider) for route in store.routes(job.id)}
+    )
     line = unpriced_line(config, prices)
     openings = open_inputs(config, store, job)
     routes = {
-        number: msgspec.structs.replace(route, open_inputs=openings.get(number, frozenset()))
+        number: msgspec.structs.replace(
+            route, open_inputs=openings.get(number, frozenset()), exclusive=groups.get(number, 0)
+        )
         for number, route in routes.items()
     }
     outputs, aside = reserves(config, store, job, {number: route.price for number, route in routes.items()})
@@ -79,25 +120,31 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         lanes=lanes,
         routes=routes,
         settings=_run_settings(config, job, flags) | prediction_setting(config, job, flags.predicted),
-        out=str(flags.output.path),
+        out=flags.output.recorded,
         concurrency=run.concurrency,
         timeout_s=run.timeout_s,
         max_duration_s=run.max_duration_s,
+        max_wait_s=run.max_wait_s,
         max_cost_usd=run.max_cost_usd,
         max_hold_s=run.max_hold_s,
         weight=run.weight,
         delay_s=flags.delay_s,
         serial=flags.serial or flags.delay_s > 0.0,
         only_failed=flags.only_failed,
+        only_units=flags.only_units,
         taken_utc=flags.taken_utc,
+        agent_remarks=tuple(notes),
         remarks=(*([line] if line else []), *aside),
         outputs=outputs,
         lengths={} if run.order == "input" else lengths_seen(store, job),
         checks=checks,
         later_prices=later,
         cache=_cache_use(config, store, job),
-        render=file_kind_of(job).renderer(job),
-        grow=file_kind_of(job).growth(job),
+        render=run_kind_of(job).renderer(job),
+        grow=growth(job, then) if (then := then_of(job, flags)).template else run_kind_of(job).growth(job),
+        first=flags.first,
+        listener=flags.listener,
+        exclusive=own_groups,
     )
 
 
@@ -145,6 +192,9 @@ def _run_settings(config: Config, job: Job, flags: RunFlags) -> dict[str, Any]:
         "order": flags.output.order,
         "serial": flags.serial,
         "safe_cells": safe_cells(job, flags),
+        "text_only": text_only(job, flags),
+        AGENTS: msgspec.to_builtins(flags.agents.joined(job)),
+        "then": msgspec.to_builtins(then_of(job, flags)),
         "providers": {
             name: {"kind": provider.kind, "base_url": provider.base_url}
             for name, provider in config.providers.items()
@@ -152,9 +202,20 @@ def _run_settings(config: Config, job: Job, flags: RunFlags) -> dict[str, Any]:
     }
 
 
+def then_of(job: Job, flags: RunFlags) -> ThenUnit:
+    """The unit over all results: of this run, or of an earlier one."""
+    return flags.then if flags.then.template else msgspec.convert(job.settings.get("then", {}), ThenUnit)
+
+
 def safe_cells(job: Job, flags: RunFlags) -> bool:
     """Whether formulas in cells are escaped: set by one run, it holds for every later run of the job."""
     return flags.output.safe_cells or bool(job.settings.get("safe_cells"))
+
+
+def text_only(job: Job, flags: RunFlags) -> bool:
+    """Whether rows have only ids and texts: the same, for the output that the job has."""
+    own = flags.output.recorded == job.out and flags.output.form != "folder"
+    return flags.output.text_only or (own and bool(job.settings.get("text_only")))
 
 
 def _lanes(
@@ -163,6 +224,8 @@ def _lanes(
     job: Job,
     environ: Mapping[str, str],
     prices: Mapping[Model, Price | None],
+    check: AnswerCheck | None,
+    work: AgentWork,
 ) -> tuple[dict[str, RunLane], dict[int, UnitRoute], tuple[Check, ...]]:
     """A lane for each real rate-limit scope (routes of one pool share a lane), and the checks before the run."""
     dotenv, salt = dotenv_of(config), store.salt()
@@ -171,23 +234,18 @@ def _lanes(
     routes: dict[int, UnitRoute] = {}
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
-    check = file_kind_of(job).answer_check(job)
     secrets = secrets_in_environment({**dotenv, **environ}, keys_of(config, environ, dotenv))
     for route in store.routes(job.id):
-        provider = config.providers.get(route.provider)
-        if provider is None:
-            raise ConfigError(
-                f"job '{job.name}' needs the provider '{route.provider}', which is not configured any more",
-                hint=f"add [providers.{route.provider}] to headway.toml",
-            )
+        provider = provider_of(config, job, route.provider)
         key = key_to_send(provider, environ, dotenv)
-        spec, name = lane_for(config, provider, route.model, key, salt)
+        spec, name = lane_for(config, provider, route.model, key, salt, environ)
         lane = spec.key
         if provider.name not in adapters:
             built = builder_of(provider).build(config, provider, key, secrets)
             if built.check is not None and _may_start(store, job, lane, name):
                 checks.append(built.check)
-            adapters[provider.name] = built.adapter if check is None else check(built.adapter, provider.kind)
+            adapter = work.around(built.adapter, provider, secrets)
+            adapters[provider.name] = adapter if check is None else check(adapter, provider.kind)
         routes[route.id] = UnitRoute(lane, prices.get((provider.name, route.model)))
         lane_budgets = _lane_budgets(provider, route.model, spent)
         if lane in lanes:
@@ -196,6 +254,16 @@ def _lanes(
             spec = msgspec.structs.replace(spec, lane_budgets=lane_budgets, order=config.run.order)
             lanes[lane] = RunLane(spec, name, adapters[provider.name])
     return lanes, routes, tuple(checks)
+
+
+def provider_of(config: Config, job: Job, name: str) -> ProviderConfig:
+    """A provider of a job. Raises if it is not configured any more."""
+    if name not in config.providers:
+        raise ConfigError(
+            f"job '{job.name}' needs the provider '{name}', which is no longer configured",
+            hint=f"add [providers.{name}] to headway.toml",
+        )
+    return config.providers[name]
 
 
 def _may_start(store: Store, job: Job, lane: str, name: str) -> bool:
@@ -210,13 +278,18 @@ def _may_start(store: Store, job: Job, lane: str, name: str) -> bool:
 
 
 def lane_for(
-    config: Config, provider: ProviderConfig, model: str, key: str, salt: bytes
+    config: Config,
+    provider: ProviderConfig,
+    model: str,
+    key: str,
+    salt: bytes,
+    environ: Mapping[str, str] = NO_VARIABLES,
 ) -> tuple[LaneSpec, str]:
     """The lane of a provider's model with a key, and its display name. The models of a pool share one lane."""
     kind = kind_of(provider)
     limits = provider.limits if provider.pool else provider.limits_for(model)
     profile = profile_for(provider.profile or "", provider.base_url, provider.kind)
-    lane = lane_key(provider, model, key, salt)
+    lane, account = lane_key(provider, model, key, salt), account_of(provider, environ, salt)
     spec = LaneSpec(
         lane,
         kind.lane_limits(provider, limits),
@@ -224,6 +297,9 @@ def lane_for(
         profile.counting,
         own_failures=kind.own_failures,
         one_ahead=kind.one_ahead(provider),
+        follow_throughput=True,
+        account=account,
+        account_model=model if account else "",
     )
     return spec, f"{provider.name}/{provider.pool or model}"
 

@@ -108,5 +108,5 @@ def job_lock(config: Config, job: str) -> JobLock:
 
 
 def job_lock_at(db: str, job: str) -> JobLock:
-    """The lock of a job for a caller without a configuration."""
-    return JobLock(_folder(db, job) / "lock", job)
+    """The lock of a job for a caller without a configuration. A program's job has no other files: nothing of it is left at the end."""
+    return JobLock(_folder(db, job) / "lock", job, temporary=True)

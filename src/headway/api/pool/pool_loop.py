@@ -16,10 +16,12 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.api.agents.agent_result import AgentRunResult
+from headway.api.agents.directory_groups import groups_of
 from headway.api.call_errors import as_exception, python_hints, rewrite_hint
 from headway.api.call_records import CallRecords
-from headway.api.changed_items import ChangedItems, digest_of
 from headway.api.job_names import JobIdentity
+from headway.api.mapping.changed_items import ChangedItems, digest_of
 from headway.api.pool.pool_records import as_declared, as_json, codec_of, cost_of, details_of, encoded
 from headway.api.pool.pool_state import PoolState, PoolUnit
 from headway.api.pool.work_units import Worker, WorkerResult, WorkUnit
@@ -33,7 +35,7 @@ from headway.executors.attempt_details import encode_details
 from headway.executors.limit_evidence import LimitDetector, LimitEvidence
 from headway.providers.call_reports import current_attempt
 from headway.providers.error_messages import describe_exception, short_message
-from headway.providers.http.timeout import AttemptTimeout
+from headway.providers.http.timeout import AttemptTimeout, TimeoutGroup
 from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limits.hints import Facts
 from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_report, limit_in_result
@@ -66,6 +68,10 @@ class PoolLoop:
 
     def __init__(self, settings: PoolSettings, state: PoolState, changes: ChangedItems) -> None:
         self._settings, self._state, self._changes = settings, state, changes
+        #: Whether an attempt is abandoned at its timeout, or sees to that itself.
+        self._has_timeout = bool(settings.timeout_s) and not getattr(settings.worker, "keeps_timeout", False)
+        #: Which units run one at a time, if the worker is an agent.
+        self._groups = groups_of(settings.worker)
         self._scrub = Scrubber.of_environment()
         self._codec = codec_of(self._scrub)
         self._threads = Threads("headway-worker")
@@ -173,6 +179,7 @@ class PoolLoop:
             LANE,
             lambda flight: self._try(work, flight),
             lambda flight, end: self._ended(work, flight, end),
+            exclusive=0 if self._groups is None else self._groups.of(work.view.payload),
         )
 
     async def _try(self, work: PoolUnit, flight: SubmittedCall) -> Outcome:
@@ -211,7 +218,7 @@ class PoolLoop:
         current_attempt.set(flight)
         self._state.callers.enter()
         abandoned = False
-        limit = AttemptTimeout(self._settings.timeout_s or float("inf")) if self._settings.timeout_s else None
+        limit = AttemptTimeout(TimeoutGroup(self._settings.timeout_s)) if self._has_timeout else None
         try:
             return self._outcome_of(work, flight, await self._execute(work))
         except asyncio.CancelledError as cancelled:
@@ -244,6 +251,9 @@ class PoolLoop:
 
     def _outcome_of(self, work: PoolUnit, flight: SubmittedCall, result: Any) -> Outcome:
         """The outcome of a returned result. A failure that the worker reports is final, unless it is a rate limit."""
+        if isinstance(result, AgentRunResult):
+            work.result, flight.usage, flight.rate_limit = result, result.outcome.usage, result.rate_limit
+            return result.outcome
         refused = _refusal_in(result)
         if refused is not None:
             text = short_message(refused.message)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import msgspec
+
+from headway.api.agents.agent_result import AgentRunResult
 from headway.api.pool.work_units import WorkerResult
 from headway.api.value_codec import ValueCodec
 from headway.executors.attempt_details import AttemptDetails, text_of
@@ -19,13 +22,16 @@ def codec_of(scrub: Scrubber) -> ValueCodec:
 
 
 def details_of(prompt: str, result: WorkerResult | None) -> AttemptDetails:
-    """The prompt as it was sent, the conversation and the session; for a failure also the output, if there is one.
+    """The prompt as it was sent, the conversation and the session; for a failure also the output, if there is one. An agent's
+    run has more: its directory, its process and its turns.
 
     `prompt` is the submitted one: the worker may have rendered another from it. The result comes from outside, so its fields
     may have any type.
     """
     if result is None:
         return AttemptDetails(prompt=_text(prompt))
+    if isinstance(result, AgentRunResult):
+        return msgspec.structs.replace(result.details, prompt=_text(result.rendered_prompt) or _text(prompt))
     return AttemptDetails(
         prompt=_text(result.rendered_prompt) or _text(prompt),
         messages=_list(result.conversation),

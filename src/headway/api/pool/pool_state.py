@@ -69,7 +69,7 @@ class PoolState:
             if not (self._offered or self.has_slot()):
                 return False
             if unit_id in self._ids:
-                raise UsageError(f"the unit '{unit_id}' is under way already", hint="an id names one unit")
+                raise UsageError(f"the unit '{unit_id}' is already running", hint="ids must be unique")
             self._ids.add(unit_id)
             self.active += 1
             self._placed += 1

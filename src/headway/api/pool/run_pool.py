@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from headway.api.call_errors import to_raise
 from headway.api.interrupts import Interrupts
-from headway.api.map_items import NotStarted
-from headway.api.map_options import MapOptions, check_work, detector_of
-from headway.api.map_run import MapRun
+from headway.api.mapping.map_items import NotStarted
+from headway.api.mapping.map_options import MapOptions, check_work, detector_of
+from headway.api.mapping.map_run import MapRun
 from headway.api.progress_bar import length_of
 from headway.api.results import Result, T
 from headway.config.argument_checks import must_be_function, must_be_whole
@@ -69,8 +69,8 @@ def run_pool(
     PoolResult(completed=0, errored=0, skipped=100)
     """
     check_work(handler, items, call_name="handler", usage="items, concurrency, handler")
-    must_be_whole(concurrency, "concurrency", 1, "it is a whole number; one at a time is the least")
-    must_be_function(is_interrupted, "is_interrupted", "it is a function that says whether to stop")
+    must_be_whole(concurrency, "concurrency", 1, "use a whole number of 1 or more")
+    must_be_function(is_interrupted, "is_interrupted", "use a function that returns whether to stop")
     limits = Limits(max_concurrency=concurrency)
     options = MapOptions({"limits": limits, "retry": retry, "timeout": timeout, "progress": progress})
     options.detector = detector_of(failure_logs, limit_exit_codes)

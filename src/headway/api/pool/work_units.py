@@ -48,7 +48,7 @@ def view_of(unit: Any) -> WorkUnit:
         view = WorkUnit(unit) if isinstance(unit, str) else unit
         given: object = view.id
         if not isinstance(given, str) or not given:
-            raise UsageError(f"the id of the unit is {brief(given)}", hint="it is a text that is not empty")
+            raise UsageError(f"the id of the unit is {brief(given)}", hint="use a string that is not empty")
         return view
     fields = (
         unit

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import Any
 
-from headway.api.changed_items import UNITS, ChangedItems
 from headway.api.interrupts import say
 from headway.api.job_names import check_name, identity_of_pool
-from headway.api.map_options import detector_of, record_path
+from headway.api.mapping.changed_items import UNITS, ChangedItems
+from headway.api.mapping.map_options import detector_of, record_path
 from headway.api.pool.pool_loop import Callback, PoolLoop, PoolSettings, log_fault
 from headway.api.pool.pool_state import PoolState, PoolUnit
 from headway.api.pool.work_units import Worker, view_of
@@ -73,15 +73,15 @@ class WorkerPool:
         if not callable(getattr(worker, "execute", None)):
             raise UsageError(
                 f"worker is a {type(worker).__name__} without execute",
-                hint="it has a method execute(prompt, payload, timeout) that returns a WorkerResult",
+                hint="it needs a method execute(prompt, payload, timeout) that returns a WorkerResult",
             )
-        must_be_whole(max_workers, "max_workers", 1, "it is a whole number, 1 or more")
-        must_be_text(job_id, "job_id", "it is a text: the name of the job in the store")
+        must_be_whole(max_workers, "max_workers", 1, "use a whole number, 1 or more")
+        must_be_text(job_id, "job_id", "use a string: the name of the job in the store")
         check_name(job_id, "job_id")
-        must_be_text(renamed_from, "renamed_from", "it is a text: what the worker's class was called")
+        must_be_text(renamed_from, "renamed_from", "use a string: what the worker's class was called")
         must_be_recordable(renamed_from or "", "renamed_from")
         for name, callback in (("on_unit_complete", on_unit_complete), ("on_unit_failed", on_unit_failed)):
-            must_be_function(callback, name, f"it is a function of two: {name}(unit, result)")
+            must_be_function(callback, name, f"use a function of two arguments: {name}(unit, result)")
         self._settings = PoolSettings(
             worker,
             identity_of_pool(worker, job_id or "", renamed_from or ""),
@@ -201,7 +201,7 @@ class WorkerPool:
             self._wait_out()
             self._end()
         except BaseException as error:  # Raised by the next stop() or start(), if there is one.
-            log_fault("a worker pool that was stopped from inside did not end well", error)
+            log_fault("a worker pool that was stopped from inside ended with an error", error)
             self._end_fault = error
 
     def _join_ender(self) -> None:
@@ -259,5 +259,5 @@ def _wait_s(timeout: float | None) -> float | None:
     """A timeout in seconds, within what a lock accepts."""
     if timeout is None:
         return None
-    must_be_number(timeout, "timeout", "it is seconds, 0 or more; None waits without limit")
+    must_be_number(timeout, "timeout", "use seconds, 0 or more; None waits without limit")
     return min(timeout, threading.TIMEOUT_MAX)

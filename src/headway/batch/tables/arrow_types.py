@@ -16,6 +16,7 @@ from datetime import time
 from typing import Any, Final
 
 from headway.errors import ConfigError, UsageError
+from headway.install_hint import install_command
 
 Convert = Callable[[Any], Any]
 
@@ -31,7 +32,7 @@ def pyarrow(path: object) -> Any:
         import pyarrow as pa
         import pyarrow.parquet
     except ImportError:
-        raise UsageError(f"'{path}' needs pyarrow: pip install 'headway[parquet]'") from None
+        raise UsageError(f"'{path}' needs pyarrow", hint=install_command("parquet")) from None
     return pa
 
 
@@ -46,7 +47,7 @@ def readable(name: str) -> Iterator[None]:
         if any(part in message for part in _NOT_PARQUET):
             raise ConfigError(f"{name} is not a Parquet file", hint="check what wrote it") from None
         raise ConfigError(
-            f"{name}: cannot be read: {message[:200]}", hint="make or copy the file again"
+            f"{name}: cannot be read: {message[:200]}", hint="create or copy the file again"
         ) from None
 
 

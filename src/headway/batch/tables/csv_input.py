@@ -10,11 +10,12 @@ import csv
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from headway.batch.attachments.references import AttachTemplates
 from headway.batch.file_types import delimiter_of
+from headway.batch.prompt_template import BoundTemplate, Template
 from headway.batch.reader import LONGEST_LINE, Reader
 from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row, from_fields
-from headway.batch.tables.prompt_template import BoundTemplate, Template
 from headway.config.routing import Router
 from headway.errors import ConfigError
 
@@ -30,17 +31,10 @@ def numbered(
     reader: Reader, router: Router, request_options: RequestOptions
 ) -> Iterator[tuple[int, Row | BadRow]]:
     """Every record with its first line, in order, including bad ones."""
-    prompt, system = (
-        Template(request_options.prompt or "", "--prompt"),
-        Template(request_options.system or "", "--system"),
-    )
     records = _Records(reader)
     columns = records.header()
     schema = request_options.schema_requests()
-    prompt.must_name_one_of(columns)
-    short_rows = ShortRows(
-        columns, prompt.bind(columns, reader.name), system.bind(columns, reader.name), request_options
-    )
+    short_rows = bound(columns, reader.name, request_options)
     for line, record in records:
         if isinstance(record, str):
             yield line, BadRow(line, record)
@@ -50,6 +44,37 @@ def numbered(
             yield line, BadRow(line, f"expected {_cells(len(columns))}, not {len(record):,}")
         else:
             yield line, from_fields(line, short_rows.of(record, record), router, schema)
+
+
+def cell_texts(reader: Reader) -> tuple[list[str], Iterator[list[str] | None]]:
+    """The names of the columns, and the cells of each record; None for a bad record."""
+    records = _Records(reader)
+    columns = records.header()
+
+    def cells() -> Iterator[list[str] | None]:
+        for _, record in records:
+            if isinstance(record, str) or len(record) != len(columns):
+                if isinstance(record, str) or len(record) != 1 or record[0].strip():
+                    yield None
+            else:
+                yield record
+
+    return columns, cells()
+
+
+def check_columns(reader: Reader, request_options: RequestOptions) -> None:
+    """Raise if a template names a column that the table does not have. Reads the header only."""
+    bound(_Records(reader).header(), reader.name, request_options)
+
+
+def bound(columns: list[str], table: str, request_options: RequestOptions) -> ShortRows:
+    """The templates of the request, for a table with these columns. Raises if they name another column."""
+    prompt = Template(request_options.prompt or "", "--prompt")
+    system = Template(request_options.system or "", "--system")
+    prompt.must_name_one_of(columns)
+    return ShortRows(
+        columns, prompt.bind(columns, table), system.bind(columns, table), request_options, table
+    )
 
 
 def _cells(n: int) -> str:
@@ -65,8 +90,10 @@ class ShortRows:
         prompt: BoundTemplate,
         system: BoundTemplate,
         request_options: RequestOptions,
+        table: str,
     ) -> None:
         self._prompt, self._system, self._recipe = prompt, system, request_options
+        self._attach = AttachTemplates(request_options.attach, columns, table)
         self._places = {name: place for place, name in enumerate(columns)}
         self._own = [(name, place) for name, place in self._places.items() if name != ID]
 
@@ -86,6 +113,8 @@ class ShortRows:
         }
         if self._recipe.max_tokens is not None:
             row["max_tokens"] = self._recipe.max_tokens
+        if attachments := self._attach.of(record):
+            row["attachments"] = attachments
         return row
 
     def _cell(self, record: Sequence[str], name: str) -> str | None:
@@ -138,7 +167,7 @@ class _Records:
             except csv.Error as error:
                 return line, self._wrong(line, str(error))
             if not self._decoded:
-                return line, "not valid UTF-8"
+                return line, "not valid UTF-8: save the file as UTF-8"
             if cells:  # A blank line has none.
                 return line, cells
 

@@ -14,8 +14,7 @@ from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row, from_fields
 from headway.batch.tables.arrow_types import packed, plain_values, pyarrow, readable
 from headway.batch.tables.cell_text import text_of
-from headway.batch.tables.csv_input import ShortRows
-from headway.batch.tables.prompt_template import Template
+from headway.batch.tables.csv_input import bound
 from headway.config.routing import Router
 from headway.errors import ConfigError
 
@@ -27,20 +26,31 @@ def numbered(
     path: str, name: str, router: Router, request_options: RequestOptions
 ) -> Iterator[tuple[int, Row | BadRow]]:
     """Every record with its number, in order, including bad ones."""
-    prompt, system = (
-        Template(request_options.prompt or "", "--prompt"),
-        Template(request_options.system or "", "--system"),
-    )
     schema = request_options.schema_requests()
     with _opened(path, name) as file:
-        columns = _columns(file, name)
-        prompt.must_name_one_of(columns)
-        short_rows = ShortRows(
-            columns, prompt.bind(columns, name), system.bind(columns, name), request_options
-        )
+        short_rows = bound(_columns(file, name), name, request_options)
         for number, values in enumerate(_records(file, name), 1):
             row = short_rows.of([text_of(value) for value in values], values)
             yield number, from_fields(number, row, router, schema)
+
+
+def cell_texts(path: str, name: str) -> tuple[list[str], Iterator[list[str] | None]]:
+    """The names of the columns, and the cells of each record as texts."""
+    with _opened(path, name) as file:
+        columns = _columns(file, name)
+
+    def cells() -> Iterator[list[str] | None]:
+        with _opened(path, name) as file:
+            for values in _records(file, name):
+                yield [text_of(value) for value in values]
+
+    return columns, cells()
+
+
+def check_columns(path: str, name: str, request_options: RequestOptions) -> None:
+    """Raise if a template names a column that the table does not have."""
+    with _opened(path, name) as file:
+        bound(_columns(file, name), name, request_options)
 
 
 def columns_of(path: str, name: str) -> str:

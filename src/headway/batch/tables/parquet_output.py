@@ -40,16 +40,17 @@ def _schema(layout: TableLayout, job: Job) -> Any:
     known = {each.name: each.type for each in unpacked(packed)} if packed else {}
     own = known.get("id", pa.string())
     kinds = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
-    usage = [pa.int64(), pa.int64(), pa.float64()]
+    added = dict(zip(USAGE, [pa.int64(), pa.int64(), pa.float64()], strict=True))
+    added |= {f"answer.{field.name}": kinds[field.kind] for field in layout.fields}
+    first = 1 + len(layout.columns)
     return pa.schema(
         [
             ("id", own if pa.types.is_integer(own) else pa.string()),
             *((name, known.get(name, pa.string())) for name in layout.columns),
-            (layout.names["answer"], pa.string()),
-            *((layout.names[f"answer.{field.name}"], kinds[field.kind]) for field in layout.fields),
-            (layout.names["status"], pa.string()),
-            (layout.names["error"], pa.string()),
-            *((layout.names[name], kind) for name, kind in zip(USAGE, usage, strict=True)),
+            *(
+                (name, added.get(column, pa.string()))
+                for name, (column, _) in zip(layout.header()[first:], layout.added(), strict=True)
+            ),
         ]
     )
 
@@ -57,24 +58,17 @@ def _schema(layout: TableLayout, job: Job) -> Any:
 def _columns(group: list[TableRecord], layout: TableLayout, schema: Any) -> list[Any]:
     """The records of a row group, column by column, in the schema's order."""
     pa = pyarrow("")
-    results = [record.result for record in group]
-    ids: list[Any] = [result.custom_id for result in results]
+    ids: list[Any] = [record.id for record in group]
     if pa.types.is_integer(schema.field("id").type):
         ids = [int(one) if one.lstrip("-").isdecimal() else None for one in ids]
-    fields = [
-        [_fitting(record.fields[place], field.kind) for record in group]
-        for place, field in enumerate(layout.fields)
-    ]
+    kinds = {f"answer.{field.name}": field.kind for field in layout.fields}
     plain = [
         ids,
         *([record.cells.get(name) for record in group] for name in layout.columns),
-        [record.answer for record in group],
-        *fields,
-        [result.status for result in results],
-        [record.error or None for record in group],
-        [None if result.usage is None else int(result.usage.input_tokens) for result in results],
-        [None if result.usage is None else int(result.usage.output_tokens) for result in results],
-        [result.cost_usd for result in results],
+        *(
+            [_fitting(record.value(column, model), kinds.get(column, "")) for record in group]
+            for column, model in layout.added()
+        ),
     ]
     return [restored(values, each.type) for values, each in zip(plain, schema, strict=True)]
 

@@ -51,9 +51,15 @@ def output_name(_ctx: click.Context, _param: click.Parameter, path: Path | None)
 
 safe_cells_option = click.option("--safe-cells", is_flag=True, help="In a .csv or .tsv, put an apostrophe before every cell that a spreadsheet would read as a formula.")  # fmt: skip
 
+order_option = click.option("--order", type=click.Choice(["auto", "input", "longest"]), help="Which unit of a lane starts next: the first in the input, or the one expected to take longest. auto: the first, but the longest once the end is near.")  # fmt: skip
+
+
+progress_option = click.option("--progress", type=click.Choice(["auto", "rich", "plain", "json", "none"]), default="auto", help="How to show progress on stderr.")  # fmt: skip
 
 _RUN = (
-    click.option("--out", type=click.Path(path_type=Path), callback=output_name, metavar="FILE", help="Write results to FILE: .jsonl, or a table (.csv, .tsv, .parquet). Default: INPUT.results.jsonl."),
+    click.option("--out", type=click.Path(path_type=Path), callback=output_name, metavar="FILE", help="Write results to FILE: .jsonl, or a table (.csv, .tsv, .parquet); - is standard output. Default: INPUT.results.jsonl; for a table, a table of the same kind."),
+    click.option("--out-dir", type=click.Path(path_type=Path), metavar="DIR", help="Write each answer to a file of its own: DIR/ID.answer.md. For agents and programs, a folder for each unit: DIR/ID/ with answer, diff, transcript and files."),
+    click.option("--text-only", is_flag=True, help='Write rows of {"id", "text"} instead of whole results.'),
     click.option("--out-order", type=click.Choice(["input", "completion"]), default="input", show_default=True, help="Order of the results."),
     click.option("--force", is_flag=True, help="Replace an existing file that is not this job's output."),
     safe_cells_option,
@@ -61,17 +67,22 @@ _RUN = (
     click.option("--max-attempts", type=int, metavar="N", help="Attempts before a unit counts as failed."),
     click.option("--timeout", metavar="TIME", help="Time limit of one attempt, such as 90s or 10m."),
     click.option("--max-duration", metavar="TIME", help="Stop after this time; continue with 'headway resume'."),
+    click.option("--max-wait", metavar="TIME", help="End a unit that has waited in the queue for this long without a start; continue with 'headway resume'."),
     click.option("--max-cost", type=float, metavar="USD", help="Stop before the job costs more than this, earlier runs included. 0 removes the cap, even one of an earlier run."),
     click.option("--max-hold", metavar="TIME", help="Park the job if a lane is held for longer than this. Default: 26h; 'unlimited' always waits."),
     click.option("--weight", type=float, metavar="N", help="Share of lanes that other jobs use too: a job of weight 3 gets three times as much as one of weight 1. From 0.01 to 100; default: 1."),
     click.option("--cache", "cache", flag_value="deterministic", help="Reuse answers to identical requests of any job: requests with temperature 0 or a seed, and embeddings."),
     click.option("--cache-all", "cache", flag_value="all", help="Reuse answers to identical requests, whatever their temperature."),
     click.option("--no-cache", "cache", flag_value="off", help="Reuse no answers, even if headway.toml sets a cache."),
-    click.option("--order", type=click.Choice(["auto", "input", "longest"]), help="Which unit of a lane starts next: the first in the input, or the one expected to take longest. auto: the first, but the longest once the end is near."),
+    order_option,
     click.option("--serial", is_flag=True, help="One request at a time, in input order."),
     click.option("--delay", metavar="TIME", default="0", help="Send one request at a time, and wait this long between them."),
+    click.option("--worktree", is_flag=True, help="For agents and programs: give each unit a git worktree and a branch of its own, and keep its diff with the result."),
+    click.option("--shared-directory", is_flag=True, help="Let agents that may write work side by side in one directory. Default: one at a time."),
+    click.option("--collect", multiple=True, metavar="PATTERN", help="For agents and programs, with --out-dir: keep the files of a unit's directory that match, such as 'out/**'. Repeatable."),
     insecure_http_option,
-    click.option("--progress", type=click.Choice(["auto", "rich", "plain", "json", "none"]), default="auto", help="How to show progress on stderr."),
+    progress_option,
+    click.option("--detach", is_flag=True, help="Run in the background: this command returns when the run has begun. 'headway attach' shows it."),
     click.option("--log-file", type=click.Path(path_type=Path), callback=_log_file, metavar="FILE", help="Append events, and progress every 10 s, to FILE."),
     click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file."),
 )  # fmt: skip
@@ -93,10 +104,12 @@ def run_options(command: Command) -> Command:
 
 #: The flags that set the requests. Together with the input they identify the job.
 _RECIPE = (
-    click.option("--prompt", metavar="TEXT", help="For a table: the question about each row; {{column}} is replaced by the row's cell. @FILE reads it from a file."),
+    click.option("--prompt", metavar="TEXT", help="For a table: the question about each row; {{column}} is replaced by the row's cell. For files: {{text}}, {{path}} and {{name}}. @FILE reads it from a file."),
     click.option("--system", metavar="TEXT", help="The system prompt; for a table, {{column}} works here too. @FILE reads it from a file."),
     click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="max_tokens of rows that set none."),
-    click.option("--model", metavar="NAME", help="Model of rows that name none."),
+    click.option("--model", multiple=True, metavar="NAME", help="Model of rows that name none. Several: every row goes to each of them, side by side."),
+    click.option("--provider", metavar="NAME", help="Provider of rows that name none: a table of headway.toml, or an agent CLI (claude, codex, gemini-cli, opencode), which needs no table."),
+    click.option("--attach", multiple=True, metavar="TEXT", help="Attach a file or address to each request: an image (PNG, JPEG, GIF, WebP) or a PDF. {{column}} is replaced by the row's cell, relative paths start at FILE's folder. Repeatable."),
     click.option("--schema", type=click.Path(path_type=Path), metavar="FILE.json", help="JSON Schema of the answers: each is checked, and requested once more if it does not fit."),
     click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N rows, as a job of its own. A later run with another N, or without --limit, reuses its answers."),
 )  # fmt: skip
@@ -105,6 +118,22 @@ _RECIPE = (
 def recipe_options(command: Command) -> Command:
     """Add the flags of every command that creates a job."""
     for option in reversed(_RECIPE):
+        command = option(command)
+    return command
+
+
+#: The flags of a job that is run in stages: its first units, all others, one over all results.
+_STAGES = (
+    click.option("--first", type=click.IntRange(min=1), metavar="N", help="Run the first N units and show what they did. With --confirm, ask before the others run; otherwise stop. The same command then continues."),
+    click.option("-y", "--yes", is_flag=True, help="With --first: go on without asking."),
+    click.option("--then", metavar="TEXT", help="Run one more unit when all others have succeeded: {{results}} is replaced by their results. @FILE reads it from a file."),
+    click.option("--allow-failures", is_flag=True, help="With --then: run it over the results of the units that succeeded, even if others failed."),
+)  # fmt: skip
+
+
+def stage_options(command: Command) -> Command:
+    """Add the flags of a job that is run in stages."""
+    for option in reversed(_STAGES):
         command = option(command)
     return command
 
@@ -133,14 +162,19 @@ def limit_options(help_of: Callable[[str], str], metavar: str) -> Callable[[Any]
 
 
 def limits_by_name(
-    flags: dict[str, Any], check: Callable[[str, str], None] = lambda flag, name: None
+    flags: dict[str, Any], check: Callable[[str, str], None] = lambda flag, name: None, only: str = ""
 ) -> dict[str, dict[str, float]]:
-    """name → limit → value, parsed from NAME=VALUE. `check` is called with each flag and its name."""
+    """name → limit → value, parsed from NAME=VALUE. `check` is called with each flag and its name.
+
+    `only`: the name that a VALUE alone is for.
+    """
     limits: dict[str, dict[str, float]] = {}
     for limit in LIMITS:
         for text in flags[limit]:
             flag = f"--{limit.replace('_', '-')} {text}"
             name, given, value = text.rpartition("=")
+            if not given and only:
+                name, given = only, "="
             if not given:
                 raise UsageError(
                     f"{flag}: expected NAME=N", hint=f"for example alpha={text if text.isdecimal() else 6000}"

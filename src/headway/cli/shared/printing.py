@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from headway.display.formatting import clock
+from headway.display.report_json import fields_json
 from headway.display.terminal import echo, echo_json
 
 
@@ -36,12 +37,16 @@ def print_json(value: Any) -> None:
 
 
 def flat(*reports: msgspec.Struct | dict[str, Any]) -> dict[str, Any]:
-    """The fields of several reports in one JSON object."""
-    return {
-        name: value
-        for report in reports
-        for name, value in (report if isinstance(report, dict) else msgspec.structs.asdict(report)).items()
-    }
+    """The fields of several reports in one JSON object, with instants as text."""
+    return fields_json(
+        {
+            name: value
+            for report in reports
+            for name, value in (
+                report if isinstance(report, dict) else msgspec.structs.asdict(report)
+            ).items()
+        }
+    )
 
 
 def time_text(utc: float | None) -> str:

@@ -21,7 +21,7 @@ from headway.wiring.store_access import foreign_store_part
 def resume_command(config: Config, store: Store, job: Job, state: str) -> str:
     """`headway resume JOB`, or `headway retry --failed JOB` if only failed units are left."""
     words = ["headway", "resume", job.name]
-    if state == "failed" and job.ended == job.total:
+    if state == "failed" and job.ended == job.total and job.has_failures:
         words = ["headway", "retry", "--failed", job.name]
     return shlex.join([*words, *_flags(config, store, job, state)])
 
@@ -31,8 +31,13 @@ def next_step(config: Config, store: Store, job: Job, state: str) -> str:
     return kind_of(job).next_step(job, state, lambda: resume_command(config, store, job, state))
 
 
-def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
-    """Flags for settings that differ from the defaults of a plain command."""
+def place_flags(config: Config) -> list[str]:
+    """The flags that a command without any would need to find the same settings and records."""
+    return _place_flags(config)[0]
+
+
+def _place_flags(config: Config) -> tuple[list[str], Config | None]:
+    """The same, and the settings that the flag --config alone gives."""
     flags = []
     default = _default_config(None)
     if config.path is not None and (default is None or default.path != config.path):
@@ -40,6 +45,12 @@ def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
         default = _default_config(config.path)
     if default is None or default.db != config.db or (config.db_is_named and _is_refused(default)):
         flags += ["--db", config.db if "://" in config.db else shown_path(Path(config.db))]
+    return flags, default
+
+
+def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
+    """Flags for settings that differ from the defaults of a plain command."""
+    flags, default = _place_flags(config)
     if _needs_insecure_http(config, default):
         flags.append("--insecure-http")
     cap = float(job.settings.get("run", {}).get("max_cost_usd", 0.0))

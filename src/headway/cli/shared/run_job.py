@@ -4,54 +4,107 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headway.batch.inputs.then_unit import ThenUnit, answer_to
+from headway.batch.request_options import text_or_file
 from headway.cli.shared.printing import flat, print_json, say
 from headway.cli.shared.resume_hint import next_step, resume_command
-from headway.config import Config, parse_duration
+from headway.config import Config, parse_duration, with_agents
+from headway.core.unit_states import GOOD
 from headway.display.json_lines import JsonDisplay
 from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
-from headway.display.run_text import RunSummary, summary_lines
-from headway.display.stop_advice import shown_path, stop_lines
+from headway.display.run_text import STOPPED_EARLY, RunSummary, output_text, quiet_lines, summary_lines
+from headway.display.stop_advice import stop_lines
+from headway.display.terminal import echo_text
 from headway.display.usage_text import saved_text
 from headway.engine.observer import Display
 from headway.engine.run_result import RunResult
-from headway.errors import UsageError
+from headway.errors import HeadwayError, JobTaken, UsageError
 from headway.jobs.base import FileJobKind, OutputOptions, spent_budgets
 from headway.reports.finished_runs import run_report
 from headway.reports.jobs import job_report
-from headway.reports.status import example_ids, stops_left
+from headway.reports.models import compared_models
+from headway.reports.status import failure_examples, stops_left, units_to_retry
 from headway.reports.usage import cached_units, saved_report, uses_by_key
-from headway.stores.output_lock import real_path
 from headway.stores.records import Job
+from headway.stores.run_summary import PrintedSummary, clear_summary, write_summary
 from headway.stores.store import Store
+from headway.wiring.agent_work import AgentOptions, is_program, kept_count
 from headway.wiring.run_execution import EXIT_CODES, rewrite, run
-from headway.wiring.run_plan import RunFlags
+from headway.wiring.run_plan import RunFlags, then_of
+from headway.wiring.store_access import job_folder
 from headway.wiring.submission import ReadyJob
 
+if TYPE_CHECKING:
+    from headway.cli.shared.detach import Detachment
 
-def flags_of(kind: FileJobKind, out: Path, **flags: Any) -> RunFlags:
-    """The run options from the flags of a command."""
+
+def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **flags: Any) -> RunFlags:
+    """The run options from the flags of a command. `default` is the output without --out and --out-dir, as a job records it."""
     delay_s = delay_of(flags["delay"])
     log_file: Path | None = flags.get("log_file")
-    if log_file is not None and log_file.absolute() == out.absolute():
+    output = _output_of(out, default, flags)
+    if log_file is not None and log_file.absolute() == output.path.absolute():
         raise UsageError(f"--log-file {log_file} is the results file", hint="name another file")
-    output = OutputOptions(out, flags["out_order"], flags["force"], flags.get("safe_cells", False))
+    if flags.get("detach") and output.is_stdout:
+        raise UsageError("results on standard output do not go with --detach", hint="name a file with --out")
     kind.check_output(output)
+    if flags["collect"] and output.form != "folder":
+        raise UsageError(
+            "--collect keeps files in the folders of --out-dir", hint="name a directory with --out-dir"
+        )
     return RunFlags(
-        output=msgspec.structs.replace(output, path=real_path(out)),
+        output=output,
         only_failed=flags.get("only_failed", False),
+        only_units=flags.get("only_units", ()),
         serial=flags["serial"],
         delay_s=delay_s,
         log_file=log_file,
         log_format=flags.get("log_format", "text"),
+        then=_then(flags),
+        agents=AgentOptions(flags["worktree"], flags["shared_directory"], tuple(flags["collect"])),
     )
+
+
+def _then(flags: Mapping[str, Any]) -> ThenUnit:
+    template = text_or_file("--then", flags.get("then"))
+    if template is None:
+        if flags.get("allow_failures"):
+            raise UsageError("--allow-failures goes with --then", hint="leave it out")
+        return ThenUnit()
+    then = ThenUnit(template, flags["allow_failures"])
+    then.check()
+    return then
+
+
+def _output_of(out: Path | None, default: Callable[[], str], flags: Mapping[str, Any]) -> OutputOptions:
+    out_dir: Path | None = flags["out_dir"]
+    if out_dir is not None and out is not None:
+        raise UsageError("--out and --out-dir name two outputs", hint="leave one of them out")
+    if out_dir is not None and (flags["text_only"] or flags["out_order"] != "input"):
+        flag = "--text-only" if flags["text_only"] else "--out-order"
+        raise UsageError(f"{flag} does not go with --out-dir: each answer is a file with its text")
+    options = OutputOptions(
+        Path(), flags["out_order"], flags["force"], flags["safe_cells"], flags["text_only"],
+        is_default=out is None and out_dir is None,
+    )  # fmt: skip
+    options = options.to(default() if options.is_default else str(out) if out_dir is None else f"{out_dir}/")
+    _must_not_mix(options, as_json=flags["as_json"])
+    return options
+
+
+def _must_not_mix(output: OutputOptions, *, as_json: bool) -> None:
+    if output.is_stdout and as_json:
+        raise UsageError(
+            "--json and the results would both go to standard output", hint="name a file with --out"
+        )
 
 
 def delay_of(text: str) -> float:
@@ -78,12 +131,28 @@ def display_for(progress: str, *, quiet: bool) -> Display | None:
     return PlainDisplay(sys.stderr, TERMINAL_S if sys.stderr.isatty() else PIPE_S)
 
 
-def run_ready(ready: ReadyJob, *, progress: str, quiet: bool, as_json: bool) -> int:
-    """Run a job, print its summary and return the exit code. A job that is complete needs no run and no key."""
+def run_ready(
+    ready: ReadyJob, detachment: Detachment | None = None, *, progress: str, quiet: bool, as_json: bool
+) -> int:
+    """Run a job, print its summary and return the exit code. A job that is complete needs no run and no key. With a `detachment`, it
+    runs in the background and prints nothing.
+    """
     config, store, job, flags = ready
+    _must_not_mix(flags.output, as_json=as_json)
     # If the process died after the last answer but before the end of the job, a run that sends nothing ends the job.
-    if job.good < job.total or job.state != "complete":
-        return _run(ready, progress, quiet=quiet, as_json=as_json)
+    then = then_of(job, flags)
+    is_whole = not then.template or store.index_of(job.id, then.id) is not None
+    if job.good < job.total or job.state != "complete" or flags.only_units or not is_whole:
+        display = display_for(_shown_as(progress, flags), quiet=quiet) if detachment is None else None
+        with logged(config, job, flags) as log, _run_log(detachment, config, job) as run_log:
+            ending, lines, as_data = _run(
+                ready, display, [one for one in (log, run_log) if one is not None], as_json=as_json
+            )
+        if detachment is None:
+            if not as_json:
+                _show_then(store, store.job(job.name) or job, flags, quiet=quiet)
+            _show(lines, as_data, _exit_code(store, job, flags, ending), quiet=quiet, as_json=as_json)
+        return _exit_code(store, job, flags, ending)
     with logged(config, job, flags) as log:
         rewrite(config, job, flags)
         if log is not None:
@@ -95,30 +164,106 @@ def run_ready(ready: ReadyJob, *, progress: str, quiet: bool, as_json: bool) -> 
             f"job {job.name} is already complete: nothing was sent, the results were written again from the store"
         )
         say(f"  {saved_text(job)}")
-        say(f"  results: {shown_path(flags.output.path)}")
+        say(f"  results: {output_text(flags.output)}")
     return EXIT_CODES["complete"]
 
 
-def _run(ready: ReadyJob, progress: str, *, quiet: bool, as_json: bool) -> int:
+def _shown_as(progress: str, flags: RunFlags) -> str:
+    if progress == "auto" and flags.output.is_stdout and sys.stdout.isatty():
+        return "plain"  # A live display would overwrite the rows.
+    return progress
+
+
+def _run(
+    ready: ReadyJob, display: Display | None, logs: Sequence[LogFile], *, as_json: bool
+) -> tuple[RunResult, list[str], dict[str, Any]]:
+    """Run a job; returns how it ended, its summary, and the same as JSON if that is needed."""
     config, store, job, flags = ready
-    with logged(config, job, flags) as log:
-        display = display_for(progress, quiet=quiet)
-        watching = [one for one in (log, display) if one is not None]
-        try:
-            ending = run(config, store, job, flags, watching)
-        finally:
-            if display is not None:
-                display.close()
-        after = store.job(job.name) or job
-        as_data = _run_json(config, store, job, after, ending) if as_json or log is not None else {}
-        if log is not None:
-            log.finished(_summary(config, store, after, ending, flags.output.path), as_data)
+    folder = job_folder(config, job.name)
+    before = _without_again(store, job, flags)
+    clear_summary(folder)
+    try:
+        ending = run(config, store, job, flags, [*logs, display] if display is not None else logs)
+    except HeadwayError as error:
+        _add_next_step(error, config, store, job)
+        raise
+    finally:
+        if display is not None:
+            display.close()
+    after = store.job(job.name) or job
+    as_data = _run_json(config, store, before, after, ending) if as_json or logs else {}
+    lines = _summary(config, store, (before, after), ending, flags.output)
+    code = _exit_code(store, job, flags, ending)
+    write_summary(folder, PrintedSummary(ending.state, code, lines))
+    for log in logs:
+        log.finished(lines, as_data)
+    return ending, lines, as_data
+
+
+def _exit_code(store: Store, job: Job, flags: RunFlags, ending: RunResult) -> int:
+    """The exit code of a run. If it was for named units, only these count."""
+    named = store.states(job.id, flags.only_units).values()
+    if named and all(status in GOOD for status in named):
+        return EXIT_CODES["complete"]
+    return EXIT_CODES[ending.state]
+
+
+def _show(lines: list[str], as_data: dict[str, Any], code: int, *, quiet: bool, as_json: bool) -> None:
+    """Print the summary."""
     if as_json:
         print_json(as_data)
-    elif not quiet:
-        for line in _summary(config, store, after, ending, flags.output.path):
+        return
+    if not quiet or code == STOPPED_EARLY:
+        for line in quiet_lines(lines, code) if quiet else lines:
             say(line)
-    return EXIT_CODES[ending.state]
+
+
+@contextmanager
+def _run_log(detachment: Detachment | None, config: Config, job: Job) -> Iterator[LogFile | None]:
+    """The log of a run in the background."""
+    if detachment is None:
+        yield None
+        return
+    log = detachment.log(config, job)
+    try:
+        yield log
+    except BaseException as error:
+        if log.is_in_use:  # Otherwise the error is shown on the terminal.
+            log.failed(error)
+        raise
+    finally:
+        log.close()
+
+
+def _without_again(store: Store, job: Job, flags: RunFlags) -> Job:
+    """The job before a run, without the answers of units that this run is to run again."""
+    counts = dict(job.counts)
+    for status in store.states(job.id, flags.only_units).values():
+        if status in GOOD:
+            counts[status] -= 1
+    return msgspec.structs.replace(job, counts=counts)
+
+
+def _show_then(store: Store, job: Job, flags: RunFlags, *, quiet: bool) -> None:
+    """Print the answer about all results."""
+    then = then_of(job, flags)
+    if quiet or not then.template or flags.output.is_stdout:
+        return
+    text = answer_to(store, job, then)
+    if text is not None:
+        echo_text(text.rstrip("\n"))
+    elif job.good < job.total and not then.allow_failures:
+        say(
+            "--then was not run: not every unit has succeeded (--allow-failures runs it over those that have)"
+        )
+
+
+def _add_next_step(error: HeadwayError, config: Config, store: Store, job: Job) -> None:
+    """If an error ended a run that had begun, say how to resume the job."""
+    if error.exit_code == EXIT_CODES["failed"] and not isinstance(error, JobTaken):
+        with suppress(HeadwayError):
+            after = store.job(job.name) or job
+            error.next_step = next_step(config, store, after, "interrupted")
 
 
 @contextmanager
@@ -142,26 +287,44 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
             say(f"{path}: some lines could not be written: {log.write_error}")
 
 
-def _summary(config: Config, store: Store, job: Job, ending: RunResult, out: Path) -> list[str]:
-    """The summary of a run, with the command that continues the job."""
+def _summary(
+    config: Config, store: Store, jobs: tuple[Job, Job], ending: RunResult, out: OutputOptions
+) -> list[str]:
+    """The summary of a run, with the command that continues the job. `jobs`: the job before and after the run."""
+    before, job = jobs
     report = job_report(store, job, ending.state)
+    stops = stops_left(store, job)
     return summary_lines(
         RunSummary(
             job=report,
             ending=ending,
-            stops=stop_lines(stops_left(store, job), config, os.environ),
+            stops=stop_lines(stops, config, os.environ),
             lane_budgets_spent=bool(spent_budgets(job)),
             uses=uses_by_key(store, job),
             cached=cached_units(store, job),
-            examples=example_ids(store, job, report),
-            out=out,
+            examples=failure_examples(store, job, report),
+            models=compared_models(store, job),
+            out=output_text(out),
             next_step="" if ending.state == "complete" else next_step(config, store, job, ending.state),
+            earlier=before.good,
+            is_resumed=before.started_utc is not None,
+            to_retry=() if stops else units_to_retry(store, job),
+            worktrees=kept_count(config, job.name),
+            is_local=_is_local(config, store, job),
         )
     )
+
+
+def _is_local(config: Config, store: Store, job: Job) -> bool:
+    """Whether all units of a job are for programs."""
+    names = {route.provider for route in store.routes(job.id)}
+    known = with_agents(config, names).providers
+    return bool(names) and all(name in known and is_program(known[name]) for name in names)
 
 
 def _run_json(config: Config, store: Store, before: Job, job: Job, ending: RunResult) -> dict[str, Any]:
     """The job and this run in one JSON object."""
     command = None if ending.state == "complete" else resume_command(config, store, job, ending.state)
     fields = flat(run_report(store, before, job, ending, command))
-    return flat(fields.pop("job"), fields)
+    models = {name: model.fields() for name, model in compared_models(store, job).items()}
+    return flat(fields.pop("job"), fields, {"per_model": models} if models else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,10 +14,12 @@ from headway.config import (
     host_of,
     load,
     variables_of,
+    with_agents,
     with_insecure_http,
     with_overrides,
 )
 from headway.config.env_file import exposed
+from headway.config.routing import Router
 from headway.errors import UsageError
 from headway.reports import jobs
 from headway.stores.records import Job, State
@@ -25,10 +28,12 @@ from headway.stores.store import Store
 from headway.wiring.store_access import jobs_folder, open_store_read_only
 
 _RUN_KEYS: Final = (
+    "provider",
     "concurrency",
     "max_attempts",
     "timeout",
     "max_duration",
+    "max_wait",
     "max_cost",
     "max_hold",
     "weight",
@@ -42,6 +47,9 @@ def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
     loaded = load(config, Path.cwd(), os.environ)
     if flags.get("insecure_http"):
         loaded = with_insecure_http(loaded)
+    loaded = with_agents(
+        loaded, (model.partition("/")[0] for model in flags.get("model") or () if "/" in model)
+    )
     return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
 
 
@@ -79,9 +87,25 @@ def require_provider(config: Config) -> None:
         )
 
 
+def require_routes(config: Config, models: Sequence[str]) -> None:
+    """Raise one error that names --model, instead of one for each row."""
+    router = Router(config)
+    for model in models:
+        router.check_flag("--model", model)
+
+
 def open_read_only(config: Config) -> Store:
     """The store, for a command that changes nothing."""
     return open_store_read_only(config)
+
+
+def choose_job(store: Store, name: str | None, *, quiet: bool) -> Job:
+    """The job that a command works on. If it is the latest of several, one line on stderr names it, unless `quiet`."""
+    chosen = jobs.find_job(store, name)
+    if chosen.among > 1 and not quiet:
+        which = f"jobs of {name}" if name else "jobs"
+        say(f"using {chosen.job.name}, the latest of {chosen.among:,} {which}")
+    return chosen.job
 
 
 def is_live(config: Config, job: Job) -> bool:

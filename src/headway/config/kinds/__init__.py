@@ -4,6 +4,7 @@ provider_kind  the contract
 servers        APIs of models over HTTP: openai, anthropic, azure, gemini
 bedrock        a server with AWS credentials
 python         functions
+commands       programs and agent CLIs
 
 A new kind that an existing builder can make (every server) is one file here and one entry in `KINDS`. A kind with an adapter of
 its own also has a builder, entered in `wiring.builders`. The two halves cannot be one file: settings are read below
@@ -17,13 +18,14 @@ from typing import Final
 
 from headway.config.checks import expected
 from headway.config.kinds.bedrock import BEDROCK
+from headway.config.kinds.programs import COMMANDS
 from headway.config.kinds.provider_kind import ProviderKind, TableError
 from headway.config.kinds.python import PYTHON
 from headway.config.kinds.servers import SERVERS
+from headway.config.near_names import near_name
 from headway.config.settings import ProviderConfig
 
 __all__ = [
-    "COMING",
     "KINDS",
     "ProviderKind",
     "TableError",
@@ -35,9 +37,7 @@ __all__ = [
 ]
 
 #: By name, in the order in which messages list them.
-KINDS: Final[dict[str, ProviderKind]] = {kind.name: kind for kind in (*SERVERS, BEDROCK, PYTHON)}
-#: Planned kinds: the error says "not yet" instead of "unknown".
-COMING: Final = ("claude", "codex", "gemini-cli", "command")
+KINDS: Final[dict[str, ProviderKind]] = {kind.name: kind for kind in (*SERVERS, BEDROCK, PYTHON, *COMMANDS)}
 
 
 def kind_of(provider: ProviderConfig) -> ProviderKind:
@@ -60,10 +60,11 @@ def kind_name(value: object) -> str:
     known = ", ".join(KINDS)
     if not isinstance(value, str):
         raise expected(f"a kind of provider: {known}", value)
-    if value in COMING:
-        raise ValueError(f"kind '{value}' is not supported yet; expected one of {known}")
     if value not in KINDS:
-        raise ValueError(f"expected a kind of provider: {known}")
+        near = near_name(value, KINDS)
+        raise ValueError(
+            f"expected a kind of provider: {known}" + (f"; did you mean '{near}'?" if near else "")
+        )
     return value
 
 

@@ -12,6 +12,7 @@ from headway.config.kinds.servers import ServerKind
 from headway.config.known_vendors import Vendor
 from headway.config.settings import ProviderConfig
 from headway.errors import ConfigError
+from headway.install_hint import install_command
 
 #: Access key, secret, and the optional session token.
 AWS_VARIABLES: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -44,7 +45,8 @@ class BedrockKind(ServerKind):
             return AWS_CHAIN + environ.get("AWS_PROFILE", "default")
         raise ConfigError(
             f"provider '{provider.name}': neither {provider.api_key_env} nor {AWS_VARIABLES[0]} and {AWS_VARIABLES[1]} are set",
-            hint="export them, or put them in .env beside headway.toml; profiles, SSO and roles want 'headway[bedrock]'",
+            hint="export them, or put them in .env beside headway.toml; profiles, SSO and roles need: "
+            + install_command("bedrock"),
         )
 
     def other_source(self, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:

@@ -80,6 +80,10 @@ class ProviderKind(ABC):
         """The part of a key that stays the same as long as the account does."""
         return key
 
+    def login(self, provider: ProviderConfig, environ: Mapping[str, str]) -> str:
+        """What identifies the account that its program is logged in to; "" if it has none, or if the key does."""
+        return ""
+
     def identity(self, provider: ProviderConfig) -> str:
         """What answers there: part of a job's identity."""
         return self.name
@@ -87,6 +91,9 @@ class ProviderKind(ABC):
     def lane_limits(self, provider: ProviderConfig, limits: LaneLimits) -> LaneLimits:
         """A lane's limits, given the configured ones."""
         return limits
+
+    def check_row(self, payload: Any, provider: ProviderConfig, root: str) -> None:  # noqa: B027 - most kinds take any row
+        """Check a row that is not a request to a model; `root` is where relative paths begin. Raises UsageError."""
 
     def one_ahead(self, provider: ProviderConfig) -> bool:
         """Whether one unit of a lane runs first and the others wait for it."""

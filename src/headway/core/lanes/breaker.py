@@ -1,57 +1,60 @@
-"""A lane that only fails is closed, probed now and then, reported, and in the end stopped with a reason.
+"""The circuit breaker: a lane that only fails is closed, probed now and then, reported, and in the end stopped with a reason.
 
-Closed → open after a run of failures that no success interrupts; while open, one probe at a time, each after a
-longer pause, each time with another unit. A probe spends none of its unit's attempts: the lane is at fault. Its success closes the breaker.
-A lane that has been open for `PATIENCE_S` stops for this run, so that a dead provider ends the run with one
-explanation instead of failing every unit or waiting for ever; its units stay pending. That is for outages, of a provider
-that was there once. Where nobody ever said a word, the address is wrong or its server was not started, and a person has
-to look: such a lane stops after `UNREACHED_S`.
+The breaker opens after a run of failures that no success interrupts. While it is open, one probe goes at a time, each after a
+longer pause and with another unit. A probe uses none of its unit's attempts, because the lane is at fault. A success closes the breaker.
+A breaker that has been open for `PATIENCE_S` stops the lane for this run: a dead provider then ends the run with one
+explanation, instead of failing every unit or waiting for ever. The units stay pending. That is for outages of a provider
+that has answered before. If nothing has ever answered, the address is wrong or the server was not started, and a person has
+to act: such a lane stops after `UNREACHED_S`.
 
-A lane is judged by what it sent, not by the order in which answers come back. Failures return in milliseconds and successes in
-seconds, so five early failures among a hundred in flight say nothing. A run of failures opens the breaker only when it is nearly
-everything: everything sent since the run was noticed, and everything sent between its first failed request and its last one,
-of which each that has no answer yet may still succeed. Answers to what was sent before the run say nothing about now: only a
-send after its first failure came back can end it, by its first headers where no failure came later than those.
+A lane is judged by what it sent, not by the order in which answers arrive. Failures arrive in milliseconds and successes in
+seconds, so five early failures among a hundred in flight say nothing. A run of failures opens the breaker only if nearly
+everything failed: of everything sent since the run was noticed, and of everything sent between its first and its last failed
+request. Requests without an answer may still succeed. Answers to earlier requests say nothing about the present, so only a request
+that was sent after the first failure arrived can end the run. Its first headers end it, unless failures came after first headers.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Failures in a row that open it. Where the first probe succeeds it was chance, and it takes twice as many from then on, up to so
-#: many: of a lane whose requests fail by 40 %, five in a row are common and ten are not.
+#: Failures in a row that open it. If the first probe succeeds, they were chance, and from then on it takes twice as many, up to
+#: `MOST_NEEDED`: on a lane where 40 % of the requests fail, five in a row are common and ten are not.
 OVERLOADS: Final = 5
 MOST_NEEDED: Final = 20
-#: Refusals in a row at the lane's floor: a limit this tight is not one to wait out silently.
+#: With many in flight, so many failures in proportion to them: the first of a hundred answers are the failures, and five of the first six
+#: are no rare chance where 40 % fail.
+OF_FLIGHT: Final = 0.2
+#: Refusals in a row at the slowest pace that open it: users should know about a limit this tight.
 REFUSALS: Final = 12
 #: The share of all sends since the run began that must have failed.
 MOSTLY: Final = 0.8
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 15.0
 PATIENCE_S: Final = 900.0
-#: The same where nothing has ever answered, from the first send on. Probes go 1, 3, 7, 15, 30 and 45 s after it opened.
+#: The same if nothing has ever answered, counted from the first send. Probes go 1, 3, 7, 15, 30 and 45 s after it opened.
 UNREACHED_S: Final = 40.0
 
 
 class Breaker:
-    """Counts failures in a row; knows when the next probe may go. Sends are told apart by their number in the lane."""
+    """Counts failures in a row and decides when the next probe goes. Sends have numbers, counted per lane."""
 
     __slots__ = (
-        "answered", "began_at", "broke_off", "failures", "first_seq", "heard", "last_seq", "needed", "opened_at", "pause_s", "probe_at",
-        "refusals", "said", "since_seq",
+        "answered", "began_at", "broke_off", "ever_answered", "failures", "first_seq", "last_message", "last_seq", "needed", "opened_at",
+        "pause_s", "probe_at", "refusals", "since_seq",
     )  # fmt: skip
 
-    def __init__(self, *, heard: bool = False) -> None:
-        #: Whether the other end has ever said anything, in this run or an earlier one.
-        self.heard = heard
-        #: What the last failure said, and when the first of this run of them was sent.
-        self.said = ""
+    def __init__(self, *, ever_answered: bool = False) -> None:
+        #: Whether the provider has ever answered, in this run or an earlier one.
+        self.ever_answered = ever_answered
+        #: The message of the last failure, and when the first failed attempt of the run was sent.
+        self.last_message = ""
         self.began_at = 0.0
         self.failures = 0
         self.refusals = 0
         self.needed = OVERLOADS
         self.broke_off = False
-        #: The lane's last send when the run was noticed; the first and the last send that failed in it; answers to sends between.
+        #: The lane's last send when the run was noticed; the first and the last failed send; the answers to sends between them.
         self.since_seq = 0
         self.first_seq = self.last_seq = 0
         self.answered = 0
@@ -61,20 +64,23 @@ class Breaker:
 
     @property
     def open(self) -> bool:
-        """Whether the lane is closed but for probes."""
+        """Whether the lane starts only probes."""
         return self.opened_at is not None
 
     @property
     def troubled(self) -> bool:
-        """Whether a run of failures is under way."""
+        """Whether there were failures since the last success."""
         return self.failures > 0 or self.refusals > 0
 
     def admitted(self, seq: int) -> bool:
-        """First headers came for send number `seq`: as good as an answer, unless answers are what breaks off."""
+        """Send number `seq` has its first headers: a success, unless attempts of this run failed after their first headers.
+
+        Returns whether that closed the breaker.
+        """
         return not self.broke_off and self.succeeded(seq)
 
     def succeeded(self, seq: int) -> bool:
-        """Send number `seq` was answered well: the run is over if it went out after it began; returns whether that closed it."""
+        """Send number `seq` succeeded, which ends the run if it was sent after the run began. Returns whether that closed the breaker."""
         if seq <= self.since_seq:
             self.answered += seq >= self.first_seq
             return False
@@ -82,7 +88,7 @@ class Breaker:
         if was_open:
             false_alarm = self.pause_s == FIRST_PAUSE_S
             self.needed = min(2 * self.needed, MOST_NEEDED) if false_alarm else OVERLOADS
-        self.heard = True
+        self.ever_answered = True
         self.failures = self.refusals = 0
         self.broke_off = False
         self.opened_at = None
@@ -90,14 +96,14 @@ class Breaker:
         self.probe_at = float("-inf")
         return was_open
 
-    def hear(self, said: str, began_at: float) -> None:
-        """What the failure says that is about to be counted, and when its attempt began."""
+    def note(self, message: str, began_at: float) -> None:
+        """Keep the message of a failure that will be counted next; its attempt began at `began_at`."""
         if not self.troubled:
             self.began_at = began_at
-        self.said = said
+        self.last_message = message
 
     def judges(self, seq: int) -> bool:
-        """Whether one more failure, of send number `seq`, may be enough to open it. The run reaches from its first send to its last."""
+        """Extend the run to send number `seq`, which failed. Returns whether one more failure may open the breaker."""
         if not self.troubled:
             self.first_seq = self.last_seq = seq
         self.first_seq = min(self.first_seq, seq)
@@ -114,12 +120,13 @@ class Breaker:
         sent: int,
         admitted: bool = False,
         unanswered: int = 0,
+        in_flight: int = 0,
     ) -> bool:
-        """One more failure, when the lane's last send was number `sent`; returns whether it opened the breaker.
+        """Count a failure; the lane's last send is number `sent`. Returns whether it opened the breaker.
 
-        `admitted`: it had been taken, and broke off later. `unanswered`: sends between the run's first and last failed ones
-        that may still succeed. Refusals count only at the lane's floor. While the breaker is open only the probe's own failure
-        says something new; stragglers that were sent before do not.
+        `admitted`: the attempt was accepted and failed later. `unanswered`: sends between the first and the last failed one
+        that may still succeed. Refusals count only if the lane cannot slow down further (`at_floor`). While the breaker is open,
+        only the failure of a probe counts; the attempts that were sent before say nothing new. `in_flight`: attempts of the lane.
         """
         if self.opened_at is not None:
             if probe:
@@ -137,7 +144,8 @@ class Breaker:
         failed = self.failures + self.refusals
         if failed < MOSTLY * max(sent - self.since_seq, failed + self.answered + unanswered):
             return False
-        if self.failures < self.needed and self.refusals < REFUSALS:
+        needed = max(self.needed, min(MOST_NEEDED, int(OF_FLIGHT * in_flight)))
+        if self.failures < needed and self.refusals < REFUSALS:
             return False
         self.opened_at = now
         self.probe_at = now + self.pause_s
@@ -145,7 +153,7 @@ class Breaker:
 
     @property
     def next_pause_s(self) -> float:
-        """How long the pause after a probe that failed is."""
+        """The pause after the next failed probe."""
         return min(self.pause_s * 2.0, LONGEST_PAUSE_S)
 
     def open_s(self, now: float) -> float:
@@ -153,29 +161,29 @@ class Breaker:
         return 0.0 if self.opened_at is None else now - self.opened_at
 
     def out_of_patience(self, now: float) -> bool:
-        """Whether waiting for this lane has become pointless."""
-        if self.opened_at is not None and not self.heard:
+        """Whether the lane should stop."""
+        if self.opened_at is not None and not self.ever_answered:
             return now - self.began_at > UNREACHED_S
         return self.open_s(now) > PATIENCE_S
 
 
 class InvalidRun:
-    """Invalid answers in a row with the same message: the lane's settings are wrong, not its units. Any other answer ends the run."""
+    """Counts invalid answers in a row with the same message: then the settings of the lane are wrong, not its units."""
 
     __slots__ = ("count", "message", "since")
 
     def __init__(self) -> None:
         self.count = 0
         self.message = ""
-        #: The number of the lane's last send when the first of them came back.
+        #: The number of the lane's last send when the first of them arrived.
         self.since = 0
 
     def add(self, message: str, sent: int) -> None:
-        """One more; `sent` is the number of the lane's last send."""
+        """Count one; `sent` is the number of the lane's last send."""
         if message != self.message or not self.count:
             self.message, self.count, self.since = message, 0, sent
         self.count += 1
 
     def clear(self) -> None:
-        """The lane did its part."""
+        """Another answer came: start again."""
         self.count = 0

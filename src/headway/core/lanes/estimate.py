@@ -22,11 +22,15 @@ from headway.core.model import Estimate, Usage
 
 #: Characters a token before any usage was reported: English prose and code have between 3 and 5.
 FIRST_RATIO: Final = 4.0
+#: The most tokens that a character can be: rare letters are up to four bytes, and a token has at least one.
+MOST_TOKENS: Final = 4.0
 #: The weight of one report in the ratio; the first reports count in full.
 SMOOTHING: Final = 0.05
 #: Outputs that are kept for each family, and how many a family needs before they are used.
 KEPT: Final = 256
 ENOUGH: Final = 8
+#: So many new outputs are sorted in one by one: more take longer than sorting all of them.
+FEW_NEW: Final = 16
 #: The expected output before any answer: a share of `max_tokens`, or this many tokens.
 FIRST_SHARE: Final = 0.25
 FIRST_OUTPUT: Final = 256.0
@@ -46,27 +50,49 @@ LASTING_FAMILIES: Final = 64
 
 
 class Outputs:
-    """The last outputs of one family, sorted."""
+    """The last outputs of one family. They are sorted only when a quantile is wanted: many arrive together."""
 
-    __slots__ = ("_recent", "_sorted")
+    __slots__ = ("_new", "_recent", "_sorted")
 
     def __init__(self) -> None:
-        self._recent: deque[float] = deque()
+        self._recent: deque[float] = deque(maxlen=KEPT)
         self._sorted: list[float] = []
+        #: Not sorted yet.
+        self._new: deque[float] = deque(maxlen=KEPT)
 
     def __len__(self) -> int:
-        return len(self._sorted)
+        return min(KEPT, len(self._recent) + len(self._new))
 
     def add(self, tokens: float) -> None:
         """Add one; the oldest is dropped."""
-        if len(self._recent) == KEPT:
-            del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
-        self._recent.append(tokens)
-        insort(self._sorted, tokens)
+        self._new.append(tokens)
+
+    def copy(self) -> Outputs:
+        """The same outputs, to go on apart."""
+        other = Outputs()
+        other._recent.extend(self._recent)
+        other._sorted = self._sorted.copy()
+        other._new.extend(self._new)
+        return other
 
     def quantile(self, share: float) -> float:
         """The quantile of this share."""
+        if self._new:
+            self._sort()
         return self._sorted[min(len(self._sorted) - 1, int(share * len(self._sorted)))]
+
+    def _sort(self) -> None:
+        recent, new = self._recent, self._new
+        if len(new) > FEW_NEW:
+            recent.extend(new)
+            self._sorted = sorted(recent)
+        else:
+            for tokens in new:
+                if len(recent) == KEPT:
+                    del self._sorted[bisect_left(self._sorted, recent[0])]
+                recent.append(tokens)
+                insort(self._sorted, tokens)
+        new.clear()
 
 
 class EstimatorRecord(msgspec.Struct, frozen=True):
@@ -89,18 +115,24 @@ class Estimator:
         self._latest: dict[str, Outputs] = {}
         #: The input tokens of this run, as a share of the most that each text could have.
         self._inputs: dict[str, Outputs] = {}
+        #: The median and the high quantile of each family that was asked for since the last report; None: not known.
+        self._usual: dict[str, tuple[float, float] | None] = {}
 
     def estimate(self, chars: int, max_tokens: float = 0.0, family: str = "", usd: float = 0.0) -> Estimate:
         """The estimate for a unit of this length and family."""
-        outputs = self._outputs(family)
-        if outputs is None:
+        try:
+            usual = self._usual[family]
+        except KeyError:
+            usual = self._usual[family] = self._usual_outputs(family)
+        if usual is None:
             expected = max_tokens * FIRST_SHARE if max_tokens else FIRST_OUTPUT
             most = max_tokens or FIRST_OUTPUT
         else:
-            expected = outputs.quantile(0.5)
-            most = max_tokens or outputs.quantile(HIGH)
-        if max_tokens:
-            expected = min(expected, max_tokens)
+            expected, most = usual
+            if max_tokens:
+                most = max_tokens
+                if expected > max_tokens:
+                    expected = max_tokens
         return Estimate(chars / self.chars_per_token, expected, most, usd)
 
     def knows(self, family: str) -> bool:
@@ -137,33 +169,43 @@ class Estimator:
 
     def add_outputs(self, family: str, outputs: Iterable[float]) -> None:
         """Add the outputs of a family in earlier jobs, the oldest first."""
-        seen = self._families.setdefault(family, Outputs())
+        seen = self._earlier(family)
+        self._usual = {}
         for tokens in outputs:
             seen.add(tokens)
 
+    def _earlier(self, family: str) -> Outputs:
+        """The outputs of a family, for those of earlier runs to be added."""
+        seen = self._families.setdefault(family, Outputs())
+        if self._latest.get(family) is seen:
+            self._latest[family] = seen.copy()
+        return seen
+
     def learn(self, chars: int, family: str, usage: Usage, input_most: float = 0.0) -> None:
         """Learn the usage of an attempt; `input_most` is the most input tokens that it could have."""
-        if usage.input_tokens > 0.0 and input_most > 0.0 and self._remembered(self._inputs, family):
-            self._inputs.setdefault(family, Outputs()).add(usage.input_tokens / input_most)
-        if usage.input_tokens > 0.0 and chars > 0:
-            self.reports += 1
-            weight = max(SMOOTHING, 1.0 / self.reports)
-            self.chars_per_token += weight * (chars / usage.input_tokens - self.chars_per_token)
+        self._usual = {}
+        if usage.input_tokens > 0.0:
+            if input_most > 0.0 and (inputs := _outputs_of(self._inputs, family)) is not None:
+                inputs.add(usage.input_tokens / input_most)
+            if chars > 0:
+                self.reports += 1
+                weight = max(SMOOTHING, 1.0 / self.reports)
+                self.chars_per_token += weight * (chars / usage.input_tokens - self.chars_per_token)
         if usage.output_tokens > 0.0:
             self._all.add(usage.output_tokens)
-            if self._remembered(self._families, family):
-                for known in (self._families, self._latest):
-                    known.setdefault(family, Outputs()).add(usage.output_tokens)
+            if (outputs := _outputs_of(self._families, family)) is not None:
+                latest = self._latest.get(family)
+                if latest is None:
+                    # Without outputs of earlier runs, both are the same.
+                    latest = self._latest[family] = Outputs() if outputs else outputs
+                outputs.add(usage.output_tokens)
+                if latest is not outputs:
+                    latest.add(usage.output_tokens)
 
-    @staticmethod
-    def _remembered(known: dict[str, Outputs], family: str) -> bool:
-        return bool(family) and (family in known or len(known) < MOST_FAMILIES)
-
-    def _outputs(self, family: str) -> Outputs | None:
+    def _usual_outputs(self, family: str) -> tuple[float, float] | None:
         own = self._families.get(family)
-        if own is not None and len(own) >= ENOUGH:
-            return own
-        return self._all if len(self._all) >= ENOUGH else None
+        outputs = own if own is not None and len(own) >= ENOUGH else self._all
+        return (outputs.quantile(0.5), outputs.quantile(HIGH)) if len(outputs) >= ENOUGH else None
 
     def export(self) -> EstimatorRecord:
         """A record with eleven quantiles for each family."""
@@ -181,7 +223,16 @@ class Estimator:
         """Continue from the record of an earlier run; new reports soon outweigh it."""
         self.chars_per_token = record.chars_per_token
         self.reports = min(record.reports, int(1.0 / SMOOTHING))
+        self._usual = {}
         for family, quantiles in record.outputs.items():
-            outputs = self._families.setdefault(family, Outputs()) if family else self._all
+            outputs = self._earlier(family) if family else self._all
             for tokens in quantiles:
                 outputs.add(tokens)
+
+
+def _outputs_of(known: dict[str, Outputs], family: str) -> Outputs | None:
+    """Those of a family; None if too many families are known already."""
+    outputs = known.get(family)
+    if outputs is None and family and len(known) < MOST_FAMILIES:
+        outputs = known[family] = Outputs()
+    return outputs

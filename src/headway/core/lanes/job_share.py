@@ -1,14 +1,17 @@
-"""Jobs that work on one lane at the same time: each keeps to its part of every limit, by its weight.
+"""Jobs that use one lane at the same time: each keeps to its part of every limit, by its weight.
 
-Each says what it wants (a `Claim`), hears what the others want, and reckons its part by itself. A job that has nothing to
-start, or is held back by something else, wants no part; what it uses all the same is taken off before the rest is shared
-out, so that nothing is left lying.
+Each job publishes what it wants (a `Claim`), reads the claims of the others, and computes its own part. A job that has nothing to
+start, or waits for something else, wants no part. What it uses all the same is subtracted before the rest is shared
+out, so that no capacity is lost.
 
-What may be in flight is given out in whole places. What weights leave over goes round, turn by turn; and nobody takes a place
-that another has not left yet.
+Attempts in flight are shared in whole places, of a configured number or of a cap that was found. The places that the weights
+leave over rotate among the jobs; and no job takes a place before another job has left it.
 
-A part is kept beside the limit, by a meter of its own: the limit's meter goes on saying what the account has left, whoever
-used it. A pace that was found is simply made smaller.
+One job leads: it searches for what is unknown, a rate or a cap in flight. The others start nothing until it has found something, and
+then keep to their parts. They publish how often they were refused, and the leading job learns from that as from its own refusals.
+
+A part has a meter of its own beside the limit's: the limit's meter still says what the account has left, whichever job
+used it. A learned rate is scaled instead.
 """
 
 from __future__ import annotations
@@ -18,30 +21,60 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from headway.core.lanes.meter import Meter
-from headway.core.lanes.rate_finder import LEARNED, Pace
-from headway.core.model import DAY_S
+from headway.core.lanes.in_flight.window import OPEN
+from headway.core.lanes.learning.rate_finder import LEARNED, Pace
+from headway.core.lanes.meters.meter import Meter
+from headway.core.model import DAY_S, Costs
 
 if TYPE_CHECKING:
-    from headway.core.lanes.lane import Lane
+    from headway.core.lanes.lane import LaneState
     from headway.core.scheduler import Scheduler
 
 WHOLE: Final = 1.0
-#: How the name of a meter ends that only keeps a part.
+#: The name of a meter that keeps a part ends with this.
 OUR_PART: Final = " (our part)"
-#: However much others use, a job that has something to start gets this much.
+#: The least part of a job that has something to start, however much others use.
 LEAST: Final = 0.02
-#: How long a place that weights leave over is one job's.
+#: How long a job keeps a place that the weights leave over.
 TURN_S: Final = 10.0
 GOLDEN: Final = 0.6180339887498949
-#: A part that differs by less is not worth a change.
+#: A part that differs by a smaller share is not changed; a number in flight of other jobs may differ by this share, or by two.
 SAME: Final = 0.03
+SAME_FLIGHT: Final = 0.1
+#: How long jobs wait for the one that searches. The ramp of a minute's bucket takes less, up to 20,000 requests a minute.
+SEARCH_S: Final = 20.0
+#: A hold that ends later than others know by less than this is the same hold.
+SAME_HOLD_S: Final = 0.5
+#: A search that is older than this is left to the job that began it.
+BEGUN_S: Final = 1.0
+
+
+class AccountHold(msgspec.Struct, frozen=True, gc=False):
+    """The hold of an account, or of one model of it, for other jobs that use it."""
+
+    account: str
+    model: str
+    scope: str
+    until_utc: float
+    reason: str
+
+    def differs(self, before: AccountHold | None) -> bool:
+        """Whether others must know of it: clocks make its end differ a little each time."""
+        if before is None or (self.account, self.model, self.scope) != (
+            before.account,
+            before.model,
+            before.scope,
+        ):
+            return True
+        return self.until_utc > before.until_utc + SAME_HOLD_S
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """What one job wants of a lane: its weight, whether the lane's limits hold it back, how much of them it uses.
+    """What one job wants of a lane: its weight, whether the lane's limits hold it back (`hungry`), the share of them that it uses.
 
-    Where nobody tells the limits: the pace that it has found so far. `taken` is how many places it has, or may take.
+    If the limits are unknown, `pace` is the rate that it has found so far, and `searching_s` how long it searches without a result.
+    `cap` is how many may be in flight for all jobs together, where that was found. `taken` is how many places it has, or may take;
+    of an unknown number, how many it has in flight. `refused` and `crowded` count congestion that the leading job judges.
     """
 
     job: int
@@ -50,20 +83,66 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     use: float
     pace: Pace | None = None
     taken: int = 0
+    cap: int | None = None
+    searching_s: float | None = None
+    refused: int = 0
+    crowded: int = 0
+    #: Whether it has fewer in flight than it has places.
+    idle: bool = False
+    #: What it has sent so far, while the limits are unknown: the leading job measures the rate of all.
+    sent: Costs | None = None
+    #: Its account is held.
+    hold: AccountHold | None = None
+    #: By the names of meters: how many seconds of refill are used. Only of clients: what jobs have sent is on record.
+    debts: dict[str, float] | None = None
+
+    @property
+    def precedence(self) -> tuple[bool, bool, float, int]:
+        """The job with the highest one leads: the one that knows something, has begun to search, has the largest weight."""
+        knows = self.pace is not None or self.cap is not None
+        return knows, (self.searching_s or 0.0) > BEGUN_S, self.weight, -self.job
+
+    def differs(self, before: Claim, *, beside_others: bool) -> bool:
+        """Whether others must know of the change at once. Without others only a change of what is wanted counts."""
+        if (self.hungry, self.cap) != (before.hungry, before.cap) or _differ(
+            _speed(self.pace), _speed(before.pace)
+        ):
+            return True
+        if (self.searching_s is None) != (before.searching_s is None) or (not self.debts) != (
+            not before.debts
+        ):
+            return True
+        if self.hold is not None and self.hold.differs(before.hold):
+            return True
+        known = self.cap is not None or self.sent is None
+        if self.taken != before.taken and (known or other_flight(self.taken, before.taken)):
+            return True
+        return beside_others and (_news(self), self.idle) != (_news(before), before.idle)
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
-    """What a job may take of a lane beside others: its part, and whether it leaves the search for a pace to another."""
+    """What a job may use of a lane beside others: its part, and whether it leaves the search for a rate to another job."""
 
     part: float = WHOLE
     follows: bool = False
     pace: Pace | None = None
-    #: How many may be in flight, where that is configured and others are there; None: as many as are.
+    #: How many may be in flight, if other jobs use the lane and the number is configured or found; None: all of it.
     places: int | None = None
+    #: How many all jobs together may have in flight, as far as that was found; and what others have in flight while it was not.
+    cap: int | None = None
+    elsewhere: int = 0
+    #: Whether other jobs use all of their places: only then one more in flight tests a cap.
+    full: bool = True
+    #: The claims of the others, for the job that leads.
+    others: tuple[Claim, ...] = ()
 
     def differs(self, before: Grant) -> bool:
-        """Whether it is another one, and not the same with some noise; the whole is always worth having."""
-        if self.places != before.places or self.follows != before.follows:
+        """Whether it differs by more than noise. A change to or from the whole always counts."""
+        if (self.places, self.follows, self.cap) != (before.places, before.follows, before.cap):
+            return True
+        if self.full != before.full or other_flight(self.elsewhere, before.elsewhere):
+            return True
+        if {*map(_news, self.others)} != {*map(_news, before.others)}:
             return True
         if (self.part == WHOLE) != (before.part == WHOLE):
             return True
@@ -78,45 +157,126 @@ def _differ(new: float, old: float) -> bool:
     return abs(new - old) > SAME * old
 
 
-def claim_of(scheduler: Scheduler, lane: Lane, job: int, weight: float, now: float) -> Claim:
-    """What this job wants of a lane now."""
-    pace = None if lane.finder is None else lane.finder.pace(lane.part)
-    hungry, use = _is_hungry(scheduler, lane, now), _use(scheduler, lane, now)
-    return Claim(job, weight, hungry, use, pace, _taken(lane, lane.places, hungry=hungry))
+def _news(claim: Claim) -> tuple[int, int, int, Costs | None]:
+    return claim.job, claim.refused, claim.crowded, claim.sent
 
 
-def promised(mine: Claim, lane: Lane, grant: Grant) -> Claim:
-    """What a job claims once it goes by this grant: others are to see what it may take, before it does."""
+def other_flight(new: int, old: int) -> bool:
+    """Whether a number in flight differs by more than noise."""
+    return abs(new - old) > max(2.0, SAME_FLIGHT * old)
+
+
+def claim_of(
+    scheduler: Scheduler, lane: LaneState, job: int, weight: float, now: float, *, comes_later: bool = False
+) -> Claim:
+    """The claim of this job on a lane now. `comes_later`: its units come one by one, so an empty queue is not its end."""
+    hungry, use = _is_hungry(scheduler, lane, now), _use(scheduler, lane, now, comes_later=comes_later)
+    searching_s = _searching_s(lane, now)
+    return Claim(
+        job,
+        weight,
+        hungry,
+        use,
+        _pace(lane, searching_s),
+        _taken(lane, lane.cap.places, hungry=hungry),
+        lane.cap.found(lane.window),
+        searching_s,
+        lane.cap.refused,
+        lane.cap.crowded,
+        lane.in_flight < (lane.cap.places or 0),
+        None if lane.limits.finder is None else lane.limits.finder.sent_so_far,
+        debts=_debts(lane, now) if comes_later else None,
+    )
+
+
+def _debts(lane: LaneState, now: float) -> dict[str, float]:
+    return {
+        meter.name: meter.full_at - now
+        for meter in lane.limits.meters
+        if meter.whole is None and meter.name != LEARNED and meter.full_at > now
+    }
+
+
+def owed_to(claims: Iterable[Claim]) -> dict[str, float]:
+    """What others have used of a lane's limits, by the names of meters: a job that has sent nothing yet finds no more than the rest."""
+    owed: dict[str, float] = {}
+    for claim in claims:
+        for name, debt_s in (claim.debts or {}).items():
+            owed[name] = max(debt_s, owed.get(name, 0.0))
+    return owed
+
+
+def _pace(lane: LaneState, searching_s: float | None) -> Pace | None:
+    """The pace that others may follow; None while it is only a first guess."""
+    finder = lane.limits.finder
+    if finder is None or (searching_s is not None and searching_s < SEARCH_S):
+        return None
+    return None if finder.mode == "ramp" and lane.cap.follows else finder.pace(lane.limits.part)
+
+
+def _searching_s(lane: LaneState, now: float) -> float | None:
+    """How long this job searches for others, too, without a result; None: it does not."""
+    finder, cap, window = lane.limits.finder, lane.cap, lane.window
+    if finder is None or cap.follows or cap.places is not None:
+        return None
+    if finder.mode == "ramp" and window.ceiling >= OPEN:
+        return max(0.0, now - lane.traffic.first_start_at)
+    if window.suspected and not cap.elsewhere:
+        return max(0.0, now - cap.event_at)
+    return None
+
+
+def opening_claim(mine: Claim, lane: LaneState) -> Claim:
+    """The claim on a lane that was opened for a call: until its first start the call is on its way."""
+    return mine if lane.traffic.started else msgspec.structs.replace(mine, hungry=True)
+
+
+def promised(mine: Claim, lane: LaneState, grant: Grant) -> Claim:
+    """The claim of a job with this grant. Other jobs must see the places before it takes them."""
     return msgspec.structs.replace(mine, taken=_taken(lane, grant.places, hungry=mine.hungry))
 
 
-def _taken(lane: Lane, places: int | None, *, hungry: bool) -> int:
-    most = lane.limits.max_concurrency
-    if not most or not hungry:
-        return lane.in_flight if most else 0
-    return max(lane.in_flight, most if places is None else places)
+def _taken(lane: LaneState, places: int | None, *, hungry: bool) -> int:
+    most = _least(lane.limits.settings.max_concurrency, lane.cap.found(lane.window))
+    if most is None and lane.limits.finder is None:
+        return 0
+    taken = lane.cap.taken(lane.window, lane.in_flight)
+    if most is None or not hungry:
+        return taken
+    return max(taken, most if places is None else places)
+
+
+def _least(configured: int | None, cap: int | None) -> int | None:
+    """How many may be in flight, by the settings (0: not limited) and by a cap that was found."""
+    return min((most for most in (configured or None, cap) if most is not None), default=None)
 
 
 def grant_of(mine: Claim, others: Sequence[Claim], most: int | None = None, turn: int = 0) -> Grant:
-    """What a job may take of a lane's limits beside these others, `most` in flight among them.
+    """What a job may use of a lane's limits beside these others; by the settings they may have `most` in flight together.
 
-    Of those who have something to start, the weightiest searches for a pace that nobody tells.
+    Of the jobs that have something to start, one leads and searches for what is unknown.
     """
     hungry = [claim for claim in others if claim.hungry]
     used = sum(claim.use for claim in others if not claim.hungry)
     wanted = mine.weight + sum(claim.weight for claim in hungry)
     part = max(LEAST, min(WHOLE, WHOLE - used) * mine.weight / wanted)
-    leader = max([mine, *hungry], key=lambda claim: (claim.weight, -claim.job))
+    leader = max([mine, *hungry], key=lambda claim: claim.precedence)
+    most = _least(most, leader.cap)
     places = _places(mine, hungry, others, most, turn) if most and others else None
-    if leader is mine:
-        return Grant(part, places=places)
-    return Grant(part, follows=True, pace=leader.pace, places=places)
+    searching = leader.searching_s is not None and leader.searching_s < SEARCH_S
+    if leader is not mine:
+        return Grant(part, True, leader.pace, 0 if searching else places, leader.cap)
+    elsewhere = 0 if most else sum(claim.taken for claim in others)
+    full = not any(claim.idle for claim in others)
+    if searching:  # The others wait: what we find is the whole.
+        part, places = WHOLE, None
+    return Grant(part, False, None, places, mine.cap, elsewhere, full, tuple(others))
 
 
 def _places(
     mine: Claim, hungry: Sequence[Claim], others: Sequence[Claim], most: int, turn: int
 ) -> int | None:
-    """How many of `most` places are this job's now; None where nobody else wants or has any."""
+    """How many of `most` places belong to this job now; None if no other job wants or has one."""
     if not hungry and not any(claim.taken for claim in others):
         return None
     wanting = sorted([mine, *hungry], key=lambda claim: claim.job)
@@ -124,7 +284,7 @@ def _places(
     exact = [most * claim.weight / total for claim in wanting]
     given = [int(part) for part in exact]
     rest = [part - whole for part, whole in zip(exact, given, strict=True)]
-    # Marks a whole apart over what is left to each: over many turns everybody is met as often as that is large.
+    # The fractions lie end to end, and marks lie a whole place apart. Over many turns a job is hit in proportion to its fraction.
     mark, upto = turn * GOLDEN % 1.0, 0.0
     for place, part in enumerate(rest):
         upto += part
@@ -135,35 +295,41 @@ def _places(
     return max(0, min(given[wanting.index(mine)], free))
 
 
-def _is_hungry(scheduler: Scheduler, lane: Lane, now: float) -> bool:
-    """Whether it has something to start, and nothing but the lane's own limits in the way."""
+def _is_hungry(scheduler: Scheduler, lane: LaneState, now: float) -> bool:
+    """Whether the job has something to start and waits only for the lane's own limits."""
     if lane.stopped or scheduler.paused or scheduler.mode != "run":
         return False
     if lane.breaker.open and lane.breaker.failures:
-        return False  # One that is open for refusals alone waits for what others leave it.
+        return False  # A breaker that is open only for refusals waits for capacity, so it does not count.
     stock = lane.stock
     if lane.hold.until > now or (
-        lane.queue.peek() is None and (stock.exhausted or (lane.started and not stock.fetching))
+        lane.queue.peek() is None and (stock.exhausted or (lane.traffic.started and not stock.fetching))
     ):
         return False
     return not scheduler.concurrency or len(scheduler.out) < scheduler.concurrency
 
 
-def _use(scheduler: Scheduler, lane: Lane, now: float) -> float:
-    """How much of its rates the lane uses, of the one that it uses most of; none once it starts no more."""
+def _use(scheduler: Scheduler, lane: LaneState, now: float, *, comes_later: bool) -> float:
+    """The share that the lane uses of its most used rate; 0 once it starts nothing more."""
     used = 0.0
-    if lane.spent or lane.stopped or lane.hold.until > now or scheduler.paused or scheduler.mode != "run":
+    if (
+        (lane.spent and not comes_later)
+        or lane.stopped
+        or lane.hold.until > now
+        or scheduler.paused
+        or scheduler.mode != "run"
+    ):
         return used
-    rate, mean = lane.rate_at(now), lane.mean_costs()
-    for meter in lane.meters:
+    rate, mean = lane.traffic.rate_at(now), lane.traffic.mean_costs()
+    for meter in lane.limits.meters:
         if meter.whole is None and meter.period_s < DAY_S:
-            of = lane.part if meter.name == LEARNED else WHOLE
+            of = lane.limits.part if meter.name == LEARNED else WHOLE
             used = max(used, rate * mean[meter.place] / meter.rate * of)
     return min(WHOLE, used)
 
 
 class Parts:
-    """The meters of a lane's part of its limits; none while it has them to itself."""
+    """The meters of this job's part of a lane's limits; none while no other job uses the lane."""
 
     __slots__ = ("_meters",)
 
@@ -171,10 +337,10 @@ class Parts:
         self._meters: dict[Meter, Meter] = {}
 
     def of(self, meters: Iterable[Meter], part: float, *, leads: bool) -> tuple[Meter, ...]:
-        """A meter beside each of these that is as full and as deep, and refills at a part of the rate.
+        """A meter beside each of these, as full and as deep, that refills at a part of the rate.
 
-        A day's quota is there for whoever comes first. One job alone, which `leads`, finds out how deep a bucket is, and may
-        overdraw its part for that.
+        A day's quota is not shared: it goes to the job that comes first. Only the job that `leads` tests how deep a bucket is,
+        and may overdraw its part for that.
         """
         if part >= WHOLE:
             self._end()
@@ -188,7 +354,7 @@ class Parts:
         return tuple(self._meters.values())
 
     def _end(self) -> None:
-        """The others are gone. What they took of an account that tells no levels is as much as we did, part for part."""
+        """The other jobs have ended. If no levels are reported, they are assumed to have used their parts as we used ours."""
         for meter, mine in self._meters.items():
             if not meter.levelled:
                 meter.owe_until(mine.full_at)

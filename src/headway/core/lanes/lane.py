@@ -1,480 +1,277 @@
 """One real rate-limit scope: its meters, its window, its holds, its queue of units.
 
-A lane answers one question, *when may this unit start*, and learns from what comes back. It issues no
+A lane answers one question, *when may this unit start*, and learns from every answer. It issues no
 commands and knows no other lane; `scheduler.py` does the rest. The policy, from providers.md §4:
 
-- A margin instead of a cut. A refusal does not lower the rate, which is known; it raises the reserve that
-  stays in the bucket (×1.5, once per congestion event), and that decays with success.
-- Headers first. Where the provider reports levels they move the meters, and usage does not move them again.
+- A margin instead of a cut. A refusal does not lower the rate, which is known. It raises the reserve that
+  stays in the bucket (×1.5, once per congestion event); the reserve decays with each success.
+- Headers first. If the provider reports levels, they move the meters, and usage does not move them again.
 - A ramp. While a bucket may be deeper than is proven, each round trip goes further into it (`depth_ramp`).
-- A canary. Headers come only with requests. A lane that has work, nothing in flight and has sent nothing for
-  three seconds, longer than its own pace explains, sends one and looks.
+- A canary. Headers come only with answers. A lane that has work and nothing in flight, and has sent nothing for
+  three seconds and for longer than its own pace explains, sends one request to learn its level.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from math import exp
 from typing import TYPE_CHECKING, Final
 
-from msgspec import structs
-
 from headway.core.budget import Budget, Shortage
-from headway.core.lanes import growth_cap, refusals, settling
+from headway.core.lanes import refusals, settling
+from headway.core.lanes.account import AccountKey, AccountWindows, hold_scope
 from headway.core.lanes.breaker import Breaker, InvalidRun
-from headway.core.lanes.depth_ramp import STEP_BURST_S, STEP_PACE, STEP_TIMES, DepthRamp
-from headway.core.lanes.estimate import ENOUGH, Estimator
-from headway.core.lanes.evidence import Evidence
-from headway.core.lanes.fixed_window import WATCHED, BoundaryWatch, WindowMeter
-from headway.core.lanes.flight_limit import FIRST_FLIGHT, FlightLimit
 from headway.core.lanes.hold import Hold
-from headway.core.lanes.job_share import WHOLE, Grant, Parts
-from headway.core.lanes.latency_gauge import LatencyGauge
-from headway.core.lanes.limit_doubt import DisprovedLimit, LimitDoubt
-from headway.core.lanes.meter import CROSSING_S, MINIMUM_GAP, Meter, meters_of
-from headway.core.lanes.other_clients import OtherClients
+from headway.core.lanes.in_flight.flight_limit import FlightLimit
+from headway.core.lanes.in_flight.latency_gauge import LatencyGauge
+from headway.core.lanes.in_flight.sent_attempts import SentAttempts
+from headway.core.lanes.in_flight.shared_cap import SharedCap
+from headway.core.lanes.in_flight.unwritten import Unwritten
+from headway.core.lanes.in_flight.window import Window
+from headway.core.lanes.job_share import WHOLE, Grant
+from headway.core.lanes.learning.limit_doubt import LimitDoubt
+from headway.core.lanes.learning.reported_limits import ReportedLimits
+from headway.core.lanes.meters.caution import ALARMED, CALM, Caution
+from headway.core.lanes.meters.depth_steps import DepthSteps
+from headway.core.lanes.meters.limit_meters import LimitMeters
+from headway.core.lanes.meters.meter import Meter
 from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.lanes.queueing.stock import Stock
 from headway.core.lanes.queueing.unit_order import UnitOrder
-from headway.core.lanes.rate_finder import LEARNED, LEAST_EVIDENCE_S, Finder
-from headway.core.lanes.window import Window
+from headway.core.lanes.traffic import Traffic
+from headway.core.lanes.unit_costs import UnitCosts
 from headway.core.lanes.work_time import WorkTime
-from headway.core.model import (
-    DAY_S,
-    DIMENSIONS,
-    MINUTE_S,
-    Costs,
-    Counting,
-    Dimension,
-    GrowthRule,
-    Hint,
-    Kind,
-    LaneLimits,
-    LaneSpec,
-    LimitReport,
-    Outcome,
-    Unit,
-    Usage,
-)
+from headway.core.model import Hint, Kind, LaneLimits, LaneSpec, LimitReport, Outcome, Unit, Usage
 from headway.core.reasons import StopReason
-from headway.core.retry import LONGEST_HINT_S, unpaid
+from headway.core.retry import LONGEST_HINT_S, THROTTLES, unpaid
 
 if TYPE_CHECKING:
     from headway.core.lanes.lane_memory import MeterRecord
 
-#: The reserve is this many times a meter's guard to begin with; what one success leaves of what refusals added (half
-#: is gone after some 350).
-CALM: Final = 1.0
-CAUTION_DECAY: Final = 0.998
-#: What the estimates of many requests are wrong by in sum: with sizes that were given, and with sizes guessed from characters
-#: before any answer has said what a character is worth.
-ESTIMATE_ERROR: Final = 0.04
-GUESS_ERROR: Final = 0.2
-#: After so many answers most of what was guessed before has been put right.
-SETTLED: Final = 12 * ENOUGH
-#: Silence after which a canary goes (providers.md §4.5).
+#: A canary is sent after so long without a start (providers.md §4.5).
 CANARY_S: Final = 3.0
-#: The most tokens that a character can be: rare letters are up to four bytes, and a token has at least one.
-MOST_TOKENS: Final = 4.0
-#: Time constant of the achieved rate in snapshots.
-RATE_TAU_S: Final = 20.0
+#: With fewer units left than this, a lane looks whether its reserve is larger than they need: a share of what they cost, because
+#: estimates are wrong by less than that. It keeps this much to the end: the jitter of the network, there and back (0.15 s each way).
+LAST: Final = 64
+LAST_RESERVE_S: Final = 0.3
+#: In its first second, the pace of a lane is what has succeeded by the time since its first start, at least this long.
+FIRST_S: Final = 1.0
+LEAST_S: Final = 0.02
+LAST_SHARE: Final = 0.25
 
 
-class Lane:
+class LaneState:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_boundaries", "_configured", "_growth", "_out", "_parts", "_reported", "_shared", "_step_at", "_step_gap_s", "_watched", "basis", "breaker", "broke",
-        "caution", "depth_ramp", "disbelieved", "disproved", "doubt", "estimator", "evidence", "failed", "finder", "first_start_at", "flight", "flight_s",
-        "gauge", "hold", "in_flight", "invalid_run", "key", "lane_budgets", "last_start_at", "leads", "limits",
-        "limits_announced", "meters", "order", "others", "parked", "part", "places", "queue", "rate", "refused",
-        "refused_at", "rendering", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
-        "tokens_in", "tokens_out", "unanswered", "wake_at", "window", "work_time",
+        "account", "breaker", "broke", "cap", "caution", "crowded_out", "disbelieved", "doubt", "failed", "flight", "flight_s", "gauge", "hold", "in_flight",
+        "invalid_run", "key", "lane_budgets", "limits", "limits_announced", "memory_announced", "memory_places", "order", "parked", "queue", "refused",
+        "refused_at", "rendering", "reported", "sent", "seq", "shortage", "spec", "steps", "stock", "stopped", "succeeded", "traffic",
+        "unanswered", "unit_costs", "unwritten", "wake_at", "window", "windows",
+        "work_time",
     )  # fmt: skip
 
     def __init__(self, spec: LaneSpec, now: float, out: Mapping[int, Entry]) -> None:
         self.spec = spec
         self.key = spec.key
+        # The account that it belongs to, and what is known of its windows; the scheduler joins those of one account.
+        self.account = AccountKey(spec.account, spec.account_model)
+        self.windows = AccountWindows()
+        # Units, and how many of them wait for their request to be made.
         self.queue = Queue()
         self.stock = Stock()
         self.order = UnitOrder(spec.order)
         if self.order.longest_first:
             self.queue.order_by(self.order.table)
-        self.in_flight = 0
-        self.unanswered = 0
-        self.seq = 0
+        self.rendering = 0
+        self.wake_at = NEVER
+        #: Whether it waits for a place among all attempts of the run: the next one that ends may start a unit.
+        self.crowded_out = False
+        # What closes the lane. `broke`: it is stopped only because the budget is spent.
         self.hold = Hold()
         self.stopped: StopReason | None = None
-        self.parked = False
-        #: Whether it is stopped for want of money alone.
-        self.broke = False
+        self.parked = self.broke = False
         self.lane_budgets: tuple[Budget, ...] = ()
         self.shortage = Shortage()
         self.breaker = Breaker()
-        self.caution = CALM
-        #: Whether refusals prove its configured limits too high; and what they have proven.
-        self.doubt = LimitDoubt()
-        self.disproved: DisprovedLimit | None = None
-        #: How far beyond the proven depth its meters may go.
-        self.depth_ramp = DepthRamp()
-        #: While it tests how deep a bucket is: the time between two starts, and when the next may go.
-        self._step_gap_s = 0.0
-        self._step_at = ALWAYS
-        self.first_start_at = NEVER
-        self.last_start_at = ALWAYS
         self.invalid_run = InvalidRun()
-        self.started = self.succeeded = self.failed = self.refused = 0
-        self.tokens = self.tokens_in = self.tokens_out = 0.0
-        self.rate = 0.0
+        # Attempts: in flight, without an answer, the number of the latest; and totals.
+        self.in_flight = self.unanswered = self.seq = 0
+        self.sent = SentAttempts(self, out)
+        self.unwritten = Unwritten()
+        self.traffic = Traffic()
+        self.succeeded = self.failed = self.refused = 0
         self.work_time = WorkTime(now)
-        #: What bounds the number in flight where nothing else does.
-        self.flight: FlightLimit | None = None
-        #: How long attempts took, all in all.
+        #: The sum of the durations of all attempts.
         self.flight_s = 0.0
-        self.wake_at = NEVER
-        #: How many of its units wait for their request to be made.
-        self.rendering = 0
-        self._out = out
-        self._configured: list[Meter] = []
-        self._reported: dict[tuple[Dimension, float], Meter] = {}
-        self.meters: tuple[Meter, ...] = ()
-        #: Another object whenever what a unit is measured by has changed: the meters, or what units are expected to take.
-        self.basis = object()
-        self.limits = spec.limits
-        #: What was last said of its limits.
+        # Limits of rates.
+        self.unit_costs = UnitCosts(spec.counting)
+        self.limits = LimitMeters(spec, self.work_time, now)
+        self.caution = Caution()
+        self.steps = DepthSteps(self.limits, self.traffic, self.unit_costs.estimator, self.caution)
+        self.reported = ReportedLimits(self.limits, self.steps, self.traffic, self.sent, now)
+        #: Whether refusals prove its configured limits too high.
+        self.doubt = LimitDoubt()
+        #: The limits of the latest notice, and whether a notice said that the provider reports impossible usage.
         self.limits_announced: tuple[tuple[int, str], ...] = ()
-        #: How much of its limits is ours, beside other jobs that use it.
-        self.part = WHOLE
-        #: Whether it is this job that finds out what the others want to know, too.
-        self.leads = True
-        #: How many may be in flight, where that is given out among jobs.
-        self.places: int | None = None
-        self._boundaries: dict[tuple[Dimension, float], BoundaryWatch] = {}
-        self._parts = Parts()
-        #: Whether other jobs use it or did: what they took is known only roughly.
-        self._shared = False
-        self._growth: growth_cap.GrowthCap | None = None
-        self.finder = None if spec.limits.known else Finder(now, _limited_first(spec.counting))
-        #: The share of a limit that somebody else on this key uses, where reports show it.
-        self.others = 0.0
-        self._watched = OtherClients(now)
-        self.gauge = LatencyGauge()
-        self.estimator = Estimator()
-        self.evidence = Evidence()
-        #: Whether a notice said that its provider reports what cannot be.
         self.disbelieved = False
-        #: How many were in flight at the latest refusals of a blind lane.
-        self.refused_at: deque[int] = deque(maxlen=refusals.ALWAYS_AT)
+        # Limits of the number in flight. `flight` follows the throughput where nothing else limits it.
         self.window = Window(spec.limits.max_concurrency, rate_known=True)
+        self.flight: FlightLimit | None = None
+        self.gauge = LatencyGauge()
+        #: How many fit into the memory that its processes may take; None: any number.
+        self.memory_places: int | None = None
+        self.memory_announced = False
+        #: This job's places of a number in flight that several jobs share.
+        self.cap = SharedCap()
+        #: How many were in flight at the latest refusals, while no limit is known.
+        self.refused_at: deque[int] = deque(maxlen=refusals.ALWAYS_AT)
         if spec.one_ahead:
             self.window.narrow()
         self.configure(spec.limits, now)
 
     def entry(self, unit: Unit) -> Entry:
-        """A unit as the scheduler keeps it, with what it is expected to cost here."""
+        """The scheduler's entry for a unit, with the costs that are expected on this lane."""
         entry = Entry(unit, self, unit.estimate, _NOTHING)
-        self.estimate(entry)
+        self.unit_costs.estimate(entry)
         return entry
-
-    def estimate(self, entry: Entry) -> None:
-        """What a unit is expected to take, by what is known now. One that has been sent keeps to what it was sent with."""
-        unit = entry.unit
-        estimate = unit.estimate
-        if unit.chars:
-            estimate = self.estimator.estimate(
-                unit.chars, estimate.max_output_tokens, unit.family, estimate.cost_usd
-            )
-        entry.estimate = estimate
-        entry.costs = self.spec.counting.reserved(estimate)
-        if unit.output_usd or unit.input_usd:
-            self.reprice(entry)
-
-    def reprice(self, entry: Entry) -> None:
-        """What is set aside for a unit, by what is known now of such inputs, and of answers that nothing limits."""
-        unit, known = entry.unit, self.estimator
-        usd, guess = unit.estimate.cost_usd, False
-        if unit.output_usd:
-            usd += unit.output_usd * known.reserve(unit.family)
-            guess = not known.proven(unit.family)
-        if unit.input_usd:
-            tokens = known.input_reserve(unit.family, unit.input_most, exact=not unit.open_input)
-            usd += unit.input_usd * (tokens - unit.input_most)
-            guess = guess or (unit.open_input and known.inputs_seen(unit.family) < ENOUGH)
-        if usd != entry.estimate.cost_usd:
-            entry.estimate = structs.replace(entry.estimate, cost_usd=usd)
-        entry.guess = guess
 
     # -- limits ------------------------------------------------------------------------------------
 
     def configure(self, limits: LaneLimits, now: float) -> None:
         """Take configured limits, at the start or while running; levels carry over."""
-        before = {meter.name: meter for meter in self._configured}
-        self._configured = []
-        new_depth = limits.burst_s != self.limits.burst_s
-        for wanted in meters_of(limits, now):
-            meter = before.get(wanted.name, wanted)
-            meter.set_limit(wanted.limit, now)
-            if new_depth and meter.name != MINIMUM_GAP:
-                meter.redeepen(wanted)
-            self._configured.append(meter)
-        for meter in self._reported.values():
-            if new_depth and meter.period_s < DAY_S:
-                meter.redeepen(Meter(meter.dimension, meter.limit, now=now, burst_s=limits.burst_s))
-        self.limits = limits
-        if self.places is None:
-            self.window.configure(self._allowed())
-        else:
-            self.window.scale(
-                self._allowed(), 1.0
-            )  # Its top is what other jobs leave: to be there says nothing.
+        self.limits.configure(limits, now)
+        self.cap.configure(self.window, self._most)
         if limits.known:
-            self.finder = self.disproved = None
             self.window.throw_open()
         self._bound_flight(now)
-        self.select()
 
     def _bound_flight(self, now: float) -> None:
-        """A lane that is known to have no limits follows its throughput; any limit makes that needless."""
-        unlimited = (
-            self.spec.follow_throughput
-            and self.limits.known
-            and not self._configured
-            and not self._reported
-            and not self._allowed()
-        )
-        if unlimited and self.flight is None:
-            self.flight = FlightLimit(now)
-            self.window.gauge(FIRST_FLIGHT)
-        elif not unlimited and self.flight is not None:
+        """Follow the throughput where no number in flight is configured and the lane does not search for its limits."""
+        limits = self.limits
+        paced = bool(limits.configured) or limits.levelled
+        follows = self.spec.follow_throughput and (paced or limits.settings.known) and self._most is None
+        if not follows and self.flight is not None:
             self.flight = None
             self.window.clear()
+        elif follows and (self.flight is None or paced != self.flight.paced):
+            self.flight = FlightLimit(now, self.seq, paced=paced)
+            self.window.follow(self.flight.first)
 
     def share(self, grant: Grant, now: float) -> None:
-        """Keep to a part of every limit from now on: other jobs use this lane, too; or have gone."""
-        ratio = grant.part / self.part
-        self.part, self.places, self.leads = grant.part, grant.places, not grant.follows
-        self.window.scale(self._allowed(), ratio)
-        if self.finder is not None:
-            self.finder.scale(ratio)
-            if grant.follows:
-                self.finder.follow(grant.pace, grant.part, now)
-            else:
-                self.finder.lead(now)
-        self.others, self._watched = 0.0, OtherClients(now)
-        self._shared = self._shared or self.part < WHOLE
-        self.select()
+        """Keep to a part of every limit from now on: other jobs use this lane, too, or have ended."""
+        ratio = grant.part / self.limits.part
+        self.limits.share(grant, now)
+        self.cap.take(grant, self.window, self._most, ratio)
+        self.reported.forget_others(now)
+        news = self.cap.hear(grant)
+        if not grant.follows:
+            refusals.of_others(self, news, now)
 
-    def _allowed(self) -> int | None:
-        """How many may be in flight by the settings, if they say so."""
-        most = self.limits.max_concurrency or None
-        return most if most is None or self.places is None else min(most, self.places)
+    @property
+    def _most(self) -> int | None:
+        """How many may be in flight by the settings, or by what fits into memory; None: any number."""
+        configured, fitting = self.limits.settings.max_concurrency or None, self.memory_places
+        return min(configured, fitting) if configured and fitting else configured or fitting
 
-    def select(self) -> None:
-        """The meters in force: all reported ones, and configured ones where nothing as tight is reported.
-
-        Beside each the one of our part, while others use the lane.
-        """
-        loose = float("inf")
-        reported = {key: meter.limit for key, meter in self._reported.items()}
-        configured = [
-            meter
-            for meter in self._configured
-            if meter.name == MINIMUM_GAP
-            or meter.limit < reported.get((meter.dimension, meter.period_s), loose)
-        ]
-        learned = () if self.finder is None else (self.finder.meter,)
-        growth = () if self._growth is None else (self._growth.meter,)
-        told = (*configured, *self._reported.values())
-        self.meters = (*told, *self._parts.of(told, self.part, leads=self.leads), *learned, *growth)
-        for meter in self.meters:
-            if meter.ramp is not None:
-                meter.ramp = self.depth_ramp
-            if meter.since_s < 0.0:
-                meter.since_s = self.work_time.for_meter(meter)
-        self.basis = self.meters
+    def fit_into_memory(self, places: int | None) -> None:
+        """So many processes fit into memory. Those that run stay."""
+        self.memory_places = places
+        self.cap.configure(self.window, self._most)
 
     def learn(
         self, entry: Entry, reports: tuple[LimitReport, ...], now: float, *, refused: bool = False
     ) -> None:
-        """Take the limits and levels that the response to this attempt reported."""
-        for report in reports:
-            if report.limit <= 0.0 or self.evidence.disproves(report):
-                continue
-            meter = self._reported.get((report.dimension, report.period_s))
-            if meter is None:
-                self._meet(entry, report, refused=refused)
-                continue
-            if report.limit != meter.limit and entry.seq > meter.synced_seq:
-                meter.set_limit(report.limit, now)
-                self.select()
-            try:
-                mark = entry.marks[entry.meters.index(meter)]
-            except ValueError:
-                continue  # It was sent before this limit was known.
-            cost = entry.costs[meter.place]
-            meter.sync(report, mark, entry.started_at, entry.seq, cost, refused=refused)
-            if entry.seq <= WATCHED and not refused and not meter.windowed:
-                self._watch_boundary(meter, report, entry)
-        if now >= self._watched.until:
-            others = self._watched.look(self._reported.values(), now)
-            self.others = others if self.part == WHOLE else 0.0  # It would be ourselves, in another job.
-
-    def _watch_boundary(self, meter: Meter, report: LimitReport, entry: Entry) -> None:
-        """Count by windows where the resets of a limit show that it comes in windows."""
-        key = (report.dimension, report.period_s)
-        watch = self._boundaries.get(key)
-        if watch is None:
-            watch = self._boundaries[key] = BoundaryWatch()
-        boundary_at = watch.boundary(report, entry.started_at, meter.rate)
-        if boundary_at is None or report.remaining is None or self.part < WHOLE:
-            return
-        window = WindowMeter(report.dimension, report.limit, report.period_s, boundary_at, entry.started_at)
-        place = meter.place
-        window.unit_s = self.mean_costs()[place] / window.rate
-        window.used_s = meter.used_s
-        window.adjust(
-            report.limit - report.remaining + sum(costs[place] for costs in self.charged_after(entry))
-        )
-        window.used_s = meter.used_s
-        window.debt_s, window.since_s = meter.debt_s, meter.since_s
-        self._reported[key] = window
-        self.select()
-
-    def _meet(self, entry: Entry, report: LimitReport, *, refused: bool) -> None:
-        """A limit is reported for the first time: its meter starts at the reported level, less what was sent since."""
-        meter = Meter(
-            report.dimension,
-            report.limit,
-            report.period_s,
-            entry.started_at,
-            burst_s=self.limits.burst_s if report.period_s < DAY_S else None,
-            reported=True,
-        )
-        # Sends of one burst arrive in any order: an earlier one without an answer may have come later, too.
-        since = [
-            other
-            for other in self._out.values()
-            if other.lane is self
-            and (
-                other.seq > entry.seq
-                or (not other.accepted and other.started_at > entry.started_at - CROSSING_S)
-            )
-            and other is not entry
-        ]
-        for sent in (entry, *since):
-            mark = meter.reserve(sent.costs[meter.place], sent.started_at)
-            sent.meters = (*sent.meters, meter)
-            sent.marks.append(mark)
-            if sent is entry:
-                cost = entry.costs[meter.place]
-                meter.sync(report, mark, entry.started_at, entry.seq, cost, refused=refused)
-        meter.debt_s = max(0.0, meter.full_at - entry.started_at - meter.used_s)
-        self.flight = None
-        meter.begin_ramp(self.mean_costs()[meter.place], careful=self._unsure(entry, meter))
-        self._reported[report.dimension, report.period_s] = meter
-        self.finder = None
-        self.window.throw_open()
-        self.select()
-
-    def recall(self, known: MeterRecord, now: float) -> None:
-        """Go on with a limit that an earlier run was told or had proven; the first new report corrects it."""
-        key = (known.dimension, known.period_s)
-        if known.reported and key not in self._reported:
-            burst_s = self.limits.burst_s if known.period_s < DAY_S else None
-            meter = Meter(known.dimension, known.limit, known.period_s, now, burst_s=burst_s, reported=True)
-            self._reported[key] = meter
-            self.finder = None
+        """Learn the limits and levels that the response to this attempt reported."""
+        if self.reported.learn(entry, reports, now, refused=refused):
             self.window.throw_open()
-            self.select()
-        for meter in (*self._configured, *self._reported.values()):
-            if (meter.dimension, meter.period_s) == key:
-                meter.recall(known.depth_s, now, ceiling_s=known.ceiling_s, bottom=known.bottom)
+            if self.window.open or self.flight is not None:
+                self._bound_flight(now)
 
-    def recall_found(
-        self, rates: tuple[float, ...], dimension: Dimension, depth_s: float, evidence_s: float, now: float
-    ) -> None:
-        """Go on with a rate that an earlier run found by itself."""
-        if self.finder is not None:
-            self.finder.recall(rates, DIMENSIONS.index(dimension), depth_s, evidence_s, now)
-            self.select()
+    def recall(self, record: MeterRecord, now: float) -> None:
+        """Continue with a limit that an earlier run received or proved."""
+        if self.limits.recall(record, now):
+            self.window.throw_open()
+            self._bound_flight(now)
 
     # -- when may it start ---------------------------------------------------------------------------
 
     def permit_at(self) -> float:
-        """When there is a place in the window: ALWAYS or NEVER, or when one beyond it may go to test a suspicion."""
-        window = self.window
-        if self.finder is not None and self.unanswered >= self.finder.most_unanswered:
+        """When the window has a place: ALWAYS, NEVER, or the instant at which one attempt beyond it may test a suspicion."""
+        window, finder = self.window, self.limits.finder
+        if finder is not None and self.unanswered >= finder.most_unanswered(late=self.gauge.late):
             return NEVER
         if self.in_flight < window.size:
             return ALWAYS
-        return window.probe_at if self.in_flight == window.size else NEVER
+        return window.probe_at if self.in_flight == window.size and self.cap.full else NEVER
+
+    def starts_nothing_before(self, at: float) -> bool:
+        """Whether its pace, and not an answer that another attempt waits for, decides when its next unit starts, and that is later."""
+        return self.wake_at > at and self.in_flight < self.window.size and not self.crowded_out
 
     @property
     def full(self) -> bool:
-        """Whether as many are out as may be."""
+        """Whether no more attempts may be in flight."""
         if self.in_flight >= self.window.size:
             return True
-        return self.finder is not None and self.unanswered >= self.finder.most_unanswered
+        finder = self.limits.finder
+        return finder is not None and self.unanswered >= finder.most_unanswered(late=self.gauge.late)
 
     def when(self, entry: Entry, now: float) -> tuple[float, str]:
-        """When this unit may start, by everything that the lane knows, and as what kind of probe (mostly none)."""
+        """The earliest instant at which this unit may start, and as what kind of probe (mostly none)."""
         hold = self.hold
         at = hold.until if hold.until > hold.paused_until else hold.paused_until
-        if self._step_at > at:
-            at = self._step_at
-        caution = self.caution
+        steps = self.steps
+        if steps.next_at > at:
+            at = steps.next_at
+        caution = self.caution.level
+        limits = self.limits
         costs = entry.costs
-        for meter in self.meters:  # Meter.ready_at, written out: this is the hottest line there is.
+        if self.stock.exhausted and len(self.queue) < LAST and limits.part == WHOLE:
+            caution = self._last_caution(entry, caution)
+        for meter in limits.meters:  # Meter.ready_at, inlined: no other line runs as often.
             slack = meter.reach_s - caution * meter.guard_s - meter.safety * costs[meter.place] / meter.rate
-            ready = meter.full_at - slack if slack > 0.0 else meter.full_at
+            ready = meter.full_at - slack if slack > 0.0 else meter.paid_at(costs[meter.place], caution)
             if ready > at:
                 at = ready
         if self.breaker.opened_at is not None:
             return (NEVER if self.in_flight else max(at, self.permit_at(), self.breaker.probe_at)), "breaker"
-        if self.in_flight >= self.window.size or (self.finder is not None and self.full):
+        if self.in_flight >= self.window.size or (limits.finder is not None and self.full):
             return max(at, self.permit_at()), "window"
-        return (at, "") if at <= now else self.sooner(entry, at)
+        if at > now:
+            return self.sooner(entry, at)
+        if self.unwritten.count and not self.unwritten.leave_room(limits.meters, costs, caution):
+            return NEVER, ""
+        return at, ""
+
+    def _last_caution(self, entry: Entry, caution: float) -> float:
+        """The reserve for one of the last units: no more than those that follow it may need."""
+        left = len(self.queue) + self.rendering
+        needed = [
+            max(LAST_RESERVE_S, LAST_SHARE * left * entry.costs[meter.place] / meter.rate) / meter.guard_s
+            for meter in self.limits.meters
+            if meter.guard_s
+        ]
+        return min(caution, max(needed, default=caution))
 
     def canary_at(self, entry: Entry) -> float:
-        """When a silent lane sends one just to see; NEVER where its silence needs no explanation."""
-        if not self._reported:
+        """When a silent lane sends a canary; NEVER if no levels are reported."""
+        if not self.limits.levelled:
             return NEVER
-        gap_s = max(entry.costs[meter.place] / meter.rate for meter in self.meters)
-        return max(self.hold.open_at, self.last_start_at + max(CANARY_S, 2.0 * gap_s))
+        gap_s = max(entry.costs[meter.place] / meter.rate for meter in self.limits.meters)
+        return max(self.hold.open_at, self.traffic.last_start_at + max(CANARY_S, 2.0 * gap_s))
 
     def sooner(self, entry: Entry, at: float) -> tuple[float, str]:
-        """An earlier instant at which it may go all the same, and as what kind of probe."""
+        """`at`, or an earlier instant at which the unit may start as a canary; and the kind of probe."""
         if not self.in_flight and (canary_at := self.canary_at(entry)) < at:
             return canary_at, "canary"
         return at, ""
 
-    def too_large(self, entry: Entry) -> str:
-        """Why this unit can never fit, with the numbers; empty where it can."""
-        for meter in self.meters:
-            cost = entry.costs[meter.place]
-            passing = meter.name in (LEARNED, growth_cap.GROWTH_CAP) or meter.whole is not None
-            if cost > meter.limit and meter.dimension is not Dimension.REQUESTS and not passing:
-                if self.evidence.exceeds(meter) or self._only_guessed(entry, meter.limit):
-                    continue
-                what = meter.dimension.replace("_", " ")
-                return f"it needs {cost:,.0f} {what}, and the lane's limit is {meter.limit:,.0f} {meter.name}"
-        return ""
-
-    @staticmethod
-    def _only_guessed(entry: Entry, limit: float) -> bool:
-        """Whether the size is learned from other units alone: a text this short cannot be so many tokens.
-
-        Then the unit waits for a full bucket instead of failing: what it really takes is known afterwards.
-        """
-        unit = entry.unit
-        return bool(unit.chars) and MOST_TOKENS * unit.chars + (unit.estimate.max_output_tokens or 0) <= limit
-
     def binding(self, entry: Entry) -> Meter | None:
         """The meter that this unit waits for longest."""
         return max(
-            self.meters,
-            key=lambda meter: meter.ready_at(entry.costs[meter.place], self.caution),
+            self.limits.meters,
+            key=lambda meter: meter.ready_at(entry.costs[meter.place], self.caution.level),
             default=None,
         )
 
@@ -482,13 +279,12 @@ class Lane:
 
     def charge(self, entry: Entry, now: float, probe: str = "") -> None:
         """Take the permit and charge the meters: the attempt begins."""
-        if self.finder is not None:
-            self._pace_blind(self.finder, now)
-        if self._growth is not None:
-            self._growth.ease(now)
+        limits, traffic, steps = self.limits, self.traffic, self.steps
+        costs = entry.charged = entry.costs
+        if limits.learning:
+            limits.start(costs, now)
         self.seq += 1
         self.in_flight += 1
-        self.started += 1
         self.unanswered += 1
         entry.flight = self.in_flight
         entry.seq = self.seq
@@ -498,60 +294,48 @@ class Lane:
         entry.tries += 1
         entry.cancel_reason = ""
         entry.probe = probe
-        if self.finder is not None:
-            self.finder.sent(entry.costs)
-        costs = entry.charged = entry.costs
-        meters = entry.meters = self.meters
+        meters = entry.meters = limits.meters
+        if self.unwritten.count:
+            self.unwritten.hold_back(meters, now)
         entry.marks = [meter.reserve(costs[meter.place], now) for meter in meters]
-        _, tokens, tokens_in, tokens_out = costs
-        self.tokens += tokens
-        self.tokens_in += tokens_in
-        self.tokens_out += tokens_out
-        if self._step_gap_s:
-            self._step_at = max(now - STEP_BURST_S, self._step_at) + self._step_gap_s
-        if now < self.first_start_at:
-            self.first_start_at = now
-            self._begin_ramps(entry, now)
-        gap_s = now - self.last_start_at
-        if gap_s > 0.0:
-            self.rate *= exp(-gap_s / RATE_TAU_S)
-            if probe != "breaker":
-                waited_since = max(self.last_start_at, self.work_time.free_at, entry.not_before)
-                self.work_time.add(now - waited_since, self.part, self.window)
-            self.last_start_at = now
-        self.rate += 1.0 / RATE_TAU_S
+        if self.unwritten.count:
+            self.unwritten.unmark(entry)
+        if steps.gap_s:
+            steps.started(now)
+        if now < traffic.first_start_at:
+            steps.begin(entry, now)
+        if now > traffic.last_start_at and probe != "breaker":
+            waited_since = max(traffic.last_start_at, self.work_time.free_at, entry.not_before)
+            self.work_time.add(now - waited_since, limits.part, self.window)
+        traffic.start(costs, now)
 
-    def _begin_ramps(self, entry: Entry, now: float) -> None:
-        """The first attempt says how large a step of the depth's ramp is."""
-        for meter in self.meters:
-            meter.begin_ramp(entry.costs[meter.place], careful=self._unsure(entry, meter))
-            self._brace(meter, entry, now)
-        refill = max((1.0 / meter.unit_s for meter in self.meters if meter.unit_s), default=0.0)
-        if any(meter.shallow and not meter.reported for meter in self.meters):
-            self._step_gap_s = 1.0 / max(STEP_PACE, STEP_TIMES * refill)
+    def delayed(self, entry: Entry) -> None:
+        """The request of an attempt cannot be written yet."""
+        if entry.unwritten is None:
+            entry.unwritten = entry.charged
+            self.unwritten.add(entry.charged)
 
-    def end_steps(self) -> None:
-        """The depth is known: starts need no more time between them than the meters say."""
-        self._step_gap_s, self._step_at = 0.0, ALWAYS
+    def written(self, entry: Entry, now: float) -> None:
+        """A request that could not be written at once has been written: the attempt began at this instant."""
+        if entry.unwritten is not None:
+            self._forget_unwritten(entry)
+            self.unwritten.charge(entry, self.limits.meters, now)
+            entry.started_at = now
 
-    def _unsure(self, entry: Entry, meter: Meter) -> bool:
-        """Whether a meter's debt may be far from the provider's: other jobs use it or did, or few answers have said what a character costs."""
-        guessed = entry.unit.chars > 0 and self.estimator.reports < SETTLED
-        return self._shared or (guessed and meter.dimension is not Dimension.REQUESTS)
-
-    def _brace(self, meter: Meter, entry: Entry, now: float) -> None:
-        """Keep more in reserve where much is sent at once: its estimates are wrong in sum, and nothing corrects them yet."""
-        if meter.ramp is not None and meter.guard_s > 0.0:
-            error_s = (GUESS_ERROR if self._unsure(entry, meter) else ESTIMATE_ERROR) * (
-                meter.reach_s + now - meter.full_at
-            )
-            self.caution = max(self.caution, CALM + error_s / meter.guard_s)
+    def _forget_unwritten(self, entry: Entry) -> None:
+        """It does not wait to be written any more."""
+        if entry.unwritten is not None:
+            self.unwritten.remove(entry.unwritten)
+            entry.unwritten = None
 
     def admitted(self, entry: Entry, hint: Hint | None, now: float, usage: Usage | None = None) -> None:
-        """The provider took the attempt, and perhaps said what is left or what the input came to."""
+        """The provider accepted the attempt. It may have reported what is left, and the size of the input."""
         if usage is not None and not entry.accepted:
             settling.correct_input(self, entry, usage)
         self._note_accepted(entry, usage)
+        self._accept(entry, hint, now, usage)
+
+    def _accept(self, entry: Entry, hint: Hint | None, now: float, usage: Usage | None = None) -> None:
         if hint is not None and hint.reports:
             self.learn(entry, hint.reports, now)
         if entry.accepted:
@@ -560,235 +344,153 @@ class Lane:
         self.unanswered -= 1
         if self.window.kept:
             self.went_ahead(entry)
-        elif self.flight is None:
+        elif self.flight is None and (self.cap.full or self.window.size < self.window.ceiling):
             self.window.succeeded(self.in_flight, first_try=entry.tries == 1)
         if entry.probe == "window":
             self.window.doubt(now)
         for meter in entry.meters:
             if meter.ramp is not None and now >= meter.ramp.rest_until and meter.shallow:
-                self._deepen(entry, () if hint is None else hint.reports, now)
+                self.steps.accepted(entry, () if hint is None else hint.reports, now)
                 break
         if usage is not None and self.spec.counting.cached_free:
             settling.credit_cached(self, entry, usage.cached_input_tokens, now)
-        if self.finder is not None:
-            self.finder.accepted(now)
+        if self.limits.finder is not None:
+            self.limits.finder.accepted(now, entry.started_at, self.unstarted)
 
     def _note_accepted(self, entry: Entry, usage: Usage | None) -> None:
-        """A request of this size was accepted. Where cached input is free, only its usage says what of it was counted."""
+        """A request of this size was accepted. If cached input is free, only the usage shows how much was counted."""
         sure_in = entry.charged[2]
         if self.spec.counting.cached_free:
             sure_in = 0.0 if usage is None else usage.input_tokens - usage.cached_input_tokens
-        self.evidence.accepted(entry.charged, sure_in)
+        self.limits.evidence.accepted(entry.charged, sure_in)
 
     def went_ahead(self, entry: Entry) -> None:
-        """An attempt met no limit: if it is the one that the rest wait for, they may go."""
+        """An attempt met no limit. If the others wait for it, they may start."""
         if self.window.kept and entry.epoch == self.window.epoch:
             self.window.widen()
 
-    def first_words(self, entry: Entry, now: float) -> None:
-        """The first headers of an attempt are here before its answer: a blind lane hears from them of a queue."""
-        if self.finder is not None and not entry.accepted:
+    def headers_arrived(self, entry: Entry, now: float) -> None:
+        """An attempt has its first headers. If the limits are unknown, the time until then shows a queue at the server."""
+        if self.limits.finder is not None and not entry.accepted:
             size = self.gauge.observe(now - entry.started_at, self.in_flight, self.window.size)
             if size is not None:
                 self.window.gauge(size)
 
-    def _deepen(self, entry: Entry, reports: tuple[LimitReport, ...], now: float) -> None:
-        """An accepted attempt proves the debt that it was sent at."""
-        mean = self.mean_costs()
-        before_s = self.depth_ramp.proven_s
-        for meter, mark in zip(entry.meters, entry.marks, strict=True):
-            if meter.shallow:
-                marked_s = mark + meter.shift - entry.started_at
-                debt_s = meter.reported_debt_s(reports) if meter.reported else marked_s
-                meter.accepted(debt_s, mean[meter.place], now, careful=self._unsure(entry, meter))
-        if self.depth_ramp.proven_s > before_s:
-            for meter in self.meters:
-                meter.deepen(meter.proven_s, now)
-                self._brace(meter, entry, now)
-            if not any(meter.shallow for meter in self.meters):
-                self.end_steps()
-        if self.part < WHOLE:
-            self.select()
-
     def release(self, entry: Entry, outcome: Outcome, now: float) -> None:
         """Give the permit back and settle the meters, exactly once."""
         hint = outcome.hint
+        if hint is not None and hint.windows:
+            self.windows.learn(hint.windows)
         if outcome.kind is None:
             if self.order.lengths is not None:
                 self.order.learn(entry.unit, now - entry.started_at)
             self._note_accepted(entry, outcome.usage)
             if not entry.accepted:
-                self.admitted(entry, hint, now)
-            if self.caution > CALM:
-                self.caution = CALM + (self.caution - CALM) * CAUTION_DECAY
+                self._accept(entry, hint, now)
+            if self.caution.level > CALM:
+                self.caution.decay()
         elif hint is not None and hint.reports:
             self.learn(entry, hint.reports, now, refused=True)
-        if self.flight is not None and outcome.kind is None:
-            size = self.flight.finished(now, self.in_flight, self.window.size)
+        if self.flight is not None:
+            took_s = None if outcome.kind is not None else now - entry.started_at
+            size = self.flight.finished(now, entry.seq, took_s, self.in_flight, self.window.size, self.seq)
             if size is not None:
-                self.window.gauge(size)
+                self.window.follow(size)
+        if entry.unwritten is not None:
+            self._forget_unwritten(entry)
         self.in_flight -= 1
         self.flight_s += now - entry.started_at
         if not entry.accepted:
             self.unanswered -= 1
         if outcome.usage is not None:
             settling.settle(self, entry, outcome.usage)
-            unit = entry.unit
-            if (unit.chars or unit.input_most) and not outcome.usage.partial:
-                self.estimator.learn(unit.chars, unit.family, outcome.usage, unit.input_most)
-                if self.estimator.reports in _MILESTONES:
-                    self.basis = object()
+            if self.unit_costs.learn(entry.unit, outcome.usage):
+                self.limits.basis = object()
         elif unpaid(outcome):
             settling.refund(self, entry)
 
     # -- refusals ---------------------------------------------------------------------------------------
 
     def throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
-        """Learn from a refusal that said "later"; returns when this unit may try again."""
+        """Learn from a refusal that said "later". Returns the instant at which this unit may try again."""
         self.refused += 1
         hint = outcome.hint or _NO_HINT
         if outcome.kind is Kind.RATE:
             refusals.of_rate(self, entry, hint, now)
         elif outcome.kind is Kind.CONCURRENCY:
-            self.flight = None  # The provider says that its number is limited.
-            self.window.refused(entry.epoch, self.in_flight + 1)
+            self.flight = None  # The number in flight has a limit.
+            refusals.of_flight(self, entry, now)
         if self.spec.one_ahead:
             self.window.narrow()
-        held_until = self.heed(outcome, now)
+        held_until = self.hold_as_told(outcome, now)
         if held_until is not None:
             return held_until
         return ALWAYS if hint.retry_after_s is None else now + hint.retry_after_s
 
-    def heed(self, outcome: Outcome, now: float) -> float | None:
-        """Close the lane where the provider said to come back later than a unit alone should wait for."""
+    def hold_as_told(self, outcome: Outcome, now: float) -> float | None:
+        """Hold the lane if the provider's wait is too long for a single unit. Returns when the hold ends; None: no hold."""
         wait_s = outcome.hint.retry_after_s if outcome.hint is not None else None
         if wait_s is None and outcome.kind is Kind.HOLD:
             wait_s = self.spec.retry.default_wait_s
         if wait_s is None or (outcome.kind is not Kind.HOLD and wait_s <= LONGEST_HINT_S):
             return None
         until = now + wait_s + self.spec.retry.hold_margin_s
-        self.hold.extend(until, outcome.message or "the provider said so")
+        self.hold.extend(until, outcome.message or "the provider said so", hold_scope(outcome.hint))
         return self.hold.until
 
-    def deepest_s(self, meter: Meter, entry: Entry) -> float:
-        """The largest debt of a meter that this attempt, or one that is in flight, was sent at."""
-        return max(
-            one.marks[one.meters.index(meter)] + meter.shift - one.started_at
-            for one in (entry, *self._out.values())
-            if one.lane is self and meter in one.meters
-        )
-
-    def charged_after(self, entry: Entry) -> list[Costs]:
-        """What is in flight here and was sent after this attempt."""
-        return [other.charged for other in self._out.values() if other.lane is self and other.seq > entry.seq]
-
-    def _pace_blind(self, finder: Finder, now: float) -> None:
-        meter = finder.meter
-        finder.advance(now)
-        if finder.meter is not meter:
-            self.select()
-
-    @property
-    def levelled(self) -> bool:
-        """Whether its provider reports limits."""
-        return bool(self._reported)
-
-    def disprove(self, dimension: Dimension | None, found: float, since: float, now: float) -> None:
-        """Refusals prove that the provider takes only so many requests a second: pace by that."""
-        mean = self.mean_costs()
-        tightest = min(
-            (meter for meter in self._configured if meter.name != MINIMUM_GAP and meter.period_s < DAY_S),
-            key=lambda meter: meter.rate / mean[meter.place] if mean[meter.place] else NEVER,
-        )
-        place = tightest.place if dimension is None else DIMENSIONS.index(dimension)
-        rates = tuple(found * cost for cost in mean)
-        self.finder = Finder(now, DIMENSIONS[place])
-        self.finder.adopt(rates, place, LEAST_EVIDENCE_S, now)
-        configured = next((meter.limit for meter in self._configured if meter.place == place), 0.0)
-        self.disproved = DisprovedLimit(DIMENSIONS[place], configured, rates[place] * MINUTE_S)
-        self.window.epoch += 1
-        self.caution = CALM
-        self.select()
-
-    def recall_disproved(self, known: DisprovedLimit, now: float) -> None:
-        """An earlier run has proven a configured limit too high: search from what it found, if nothing else is configured since."""
-        place = DIMENSIONS.index(known.dimension)
-        configured = next((meter.limit for meter in self._configured if meter.place == place), 0.0)
-        if self.finder is None and not self._reported and configured == known.configured:
-            self.finder = Finder(now, known.dimension)
-            self.disproved = known
-            self.select()
-
     def slow_down(self, entry: Entry, now: float) -> None:
-        """The provider minds how fast the use grows; ten refusals of one burst say so once."""
-        if entry.epoch != self.window.epoch:
-            return
-        self.window.epoch += 1
-        slower = growth_cap.slowed(self.growth_rule, self.rate_at(now), self.mean_costs(), now)
-        if slower is not None:
-            self._growth = slower
-            self.select()
+        """Use grew too fast for the provider. Ten refusals of one burst count once."""
+        if entry.epoch == self.window.epoch:
+            self.window.epoch += 1
+            self.limits.slow_growth(self.traffic.rate_at(now), self.traffic.mean_costs(), now)
 
     def drop_probe(self, entry: Entry) -> None:
-        """Its attempt has ended."""
+        """An attempt has ended, so it is no probe any more."""
         entry.probe = ""
 
     @property
-    def growth_rule(self) -> GrowthRule | None:
-        """The cap on how fast its use may grow, if it has one."""
-        return None if self._growth is None else self._growth.rule
-
-    @property
     def at_floor(self) -> bool:
-        """Whether the lane has no way left to be gentler."""
-        slowest = self.finder is not None and self.finder.slowest
-        return slowest or self.window.size <= 1 or self.caution >= refusals.ALARMED
+        """Whether the lane cannot slow down any further."""
+        slowest = self.limits.finder is not None and self.limits.finder.slowest
+        return slowest or self.window.size <= 1 or self.caution.level >= ALARMED
+
+    def pace_at(self, now: float) -> float:
+        """Starts a second, lately. The mean of the traffic needs a second to know a fast lane; until then, what has succeeded counts."""
+        traffic = self.traffic
+        rate, since_s = traffic.rate_at(now), now - traffic.first_start_at
+        if 0.0 < since_s < FIRST_S:
+            return max(rate, self.succeeded / max(LEAST_S, since_s))
+        return rate
 
     # -- what is left to do -----------------------------------------------------------------------------
 
     @property
+    def unstarted(self) -> float:
+        """How many units have yet to start; infinity: not known."""
+        return self.stock.left + len(self.queue) + self.rendering
+
+    @property
     def spent(self) -> bool:
-        """Whether neither the source nor the queue has anything for it."""
+        """Whether neither the source nor the queue has a unit for this lane."""
         return self.stock.exhausted and not self.queue and not self.rendering
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is in flight, nothing is on its way here and nothing will start by itself."""
+        """Whether nothing is in flight, nothing is being fetched, and nothing will start by itself."""
         return not self.in_flight and not self.stock.fetching and (bool(self.stopped) or self.spent)
-
-    def rate_at(self, now: float) -> float:
-        """Starts a second, lately."""
-        if not self.started:
-            return 0.0
-        seen = 1.0 - exp(-max(1.0, now - self.first_start_at) / RATE_TAU_S)
-        return self.rate * exp(-(now - self.last_start_at) / RATE_TAU_S) / seen
-
-    def mean_costs(self) -> Costs:
-        """What a unit of this lane has reserved on average so far."""
-        started = self.started or 1
-        return (1.0, self.tokens / started, self.tokens_in / started, self.tokens_out / started)
-
-    def limits_in_force(self) -> tuple[tuple[int, str], ...]:
-        """How much, and the name of each limit; our part of a shared limit is not one."""
-        return tuple((round(meter.limit), meter.name) for meter in self.meters if meter.whole is None)
 
     # -- closing and opening ----------------------------------------------------------------------------
 
     def reopen(self, now: float) -> None:
-        """Lift hold, stop and breaker."""
+        """Lift hold, stop and breaker. Units that waited for the end of the hold, or were refused, wait no longer."""
+        self.windows.reopen()
+        self.queue.hasten(self.hold.open_at if self.hold.open_at > now else NEVER, THROTTLES, now)
         self.hold.lift(now)
         self.work_time.free(now)
         self.stopped = None
         self.parked = self.broke = False
-        self.breaker = Breaker(heard=self.breaker.heard)
+        self.breaker = Breaker(ever_answered=self.breaker.ever_answered)
 
 
 _NO_HINT: Final = Hint()
 _NOTHING: Final = (1.0, 0.0, 0.0, 0.0)
-#: Reports after which queued units are looked at anew: often at first, while each says much.
-_MILESTONES: Final = frozenset({1, *(ENOUGH * 2**power for power in range(20))})
-
-
-def _limited_first(counting: Counting) -> Dimension:
-    """The dimension that a provider which counts like this most likely limits, until measurements tell."""
-    return Dimension.TOKENS if counting.reserve_max_output else Dimension.INPUT

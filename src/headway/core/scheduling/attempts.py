@@ -6,7 +6,7 @@ from typing import Final
 
 from headway.core import events
 from headway.core.lanes.breaker import MOSTLY
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
 from headway.core.lanes.queueing.queue import ALWAYS, Entry
 from headway.core.model import Kind, Outcome
 from headway.core.reasons import (
@@ -17,6 +17,7 @@ from headway.core.reasons import (
     LimitDisproved,
     NeverAnswered,
     OnlyFailures,
+    ProcessExhausted,
     SameComplaint,
     TakesLess,
 )
@@ -30,6 +31,8 @@ from headway.core.unit_states import Move
 
 #: A unit whose breaker probe failed may start so long after the next probe is due.
 BEHIND_S: Final = 0.001
+#: A unit that the process could not send waits so long.
+EXHAUSTED_S: Final = 0.1
 #: Failures that say nothing about a lane: a dead worker; with `own_failures`, everything that breaks off.
 _CRASHES: Final = frozenset({Kind.CRASH})
 _OWN: Final = frozenset({Kind.CRASH, Kind.TRANSIENT, Kind.TIMEOUT})
@@ -43,18 +46,29 @@ class Attempts:
     def __init__(self, run: RunState, control: LaneControl, moves: UnitMoves, spending: Spending) -> None:
         self._run, self._control, self._moves, self._spending = run, control, moves, spending
 
+    def delayed(self, event: events.Delayed, now: float) -> None:
+        entry = self._run.out.get(event.index)
+        if entry is not None:
+            entry.lane.delayed(entry)
+
+    def written(self, event: events.Written, now: float) -> None:
+        entry = self._run.out.get(event.index)
+        if entry is not None:
+            entry.lane.written(entry, now)
+            self._run.dirty[entry.lane.key] = entry.lane
+
     def admitted(self, event: events.RequestAccepted, now: float) -> None:
         entry = self._run.out.get(event.index)
         if entry is None:
             return
         lane = entry.lane
-        meters = lane.meters
-        lane.first_words(entry, now)
-        others = lane.others
+        meters = lane.limits.meters
+        lane.headers_arrived(entry, now)
+        others = lane.reported.others
         lane.admitted(entry, event.hint, now, event.usage)
-        if lane.meters is not meters:
+        if lane.limits.meters is not meters:
             self._control.report_limits(lane)
-        if lane.others != others:
+        if lane.reported.others != others:
             self._control.report_other_clients(lane, others)
         if lane.breaker.troubled and lane.breaker.admitted(entry.seq):
             self._run.notice(lane, "breaker_closed", AnswersAgain())
@@ -73,6 +87,8 @@ class Attempts:
             self._moves.end(entry, Move.SUCCEED)
         elif entry.cancel_reason:
             self._after_cancel(entry, now)
+        elif outcome.exhausted and self._run.out:
+            self._not_counted(entry, outcome, now)
         else:
             self._failed(entry, believed(outcome), outcome.kind, now)
 
@@ -105,19 +121,35 @@ class Attempts:
     def _release(self, entry: Entry, outcome: Outcome, now: float) -> None:
         """Release what the attempt held: the permit of its lane, the global one, its reservation."""
         lane = entry.lane
-        meters = lane.meters
-        others = lane.others
+        meters = lane.limits.meters
+        others = lane.reported.others
         lane.release(entry, outcome, now)
         if outcome.disbelieved is not None:
             self._control.report_usage(lane, outcome.disbelieved)
         if entry.suspect:
             lane.queue.ended(entry)
-        if lane.meters is not meters:
+        if lane.limits.meters is not meters:
             self._control.report_limits(lane)
-        if lane.others != others:
+        if lane.reported.others != others:
             self._control.report_other_clients(lane, others)
         self._run.dirty[lane.key] = lane
+        if entry.unit.exclusive:
+            self._run.exclusion.stopped(entry.unit.exclusive)
         self._spending.settle(entry, outcome)
+
+    def _not_counted(self, entry: Entry, outcome: Outcome, now: float) -> None:
+        """The process could not send it because of what is in flight: the attempt counts for neither the unit nor the lane.
+
+        With nothing else in flight waiting would not help, so the attempt counts like any other.
+        """
+        lane = entry.lane
+        lane.drop_probe(entry)
+        if not outcome.sent:
+            entry.tries -= 1
+        self._moves.put_back(entry, Move.RELEASE, now + EXHAUSTED_S, None, outcome.message)
+        if not self._run.exhausted:
+            self._run.exhausted = True
+            self._run.notice(lane, "exhausted", ProcessExhausted(outcome.message))
 
     def _after_cancel(self, entry: Entry, now: float) -> None:
         """A cancelled attempt has ended: the reason for cancelling it decides what happens to its unit."""
@@ -135,7 +167,7 @@ class Attempts:
         """The lane learns, the unit spends its retry budget, and is requeued or ends."""
         lane = entry.lane
         if outcome.reached or lane.succeeded:
-            lane.breaker.heard = True
+            lane.breaker.ever_answered = True
         hinted_at = self._learn(entry, outcome, kind, now)
         verdict = judge(entry, outcome, hinted_at, now)
         probe = entry.probe == "breaker"
@@ -156,7 +188,7 @@ class Attempts:
             return self._throttled(entry, outcome, now)
         hinted_at = ALWAYS
         if kind not in LANE_STOPPERS and kind not in HOPELESS:
-            hinted_at = lane.heed(outcome, now) or ALWAYS
+            hinted_at = lane.hold_as_told(outcome, now) or ALWAYS
         if kind is not Kind.OVERLOAD:
             lane.went_ahead(entry)
         return hinted_at
@@ -171,21 +203,22 @@ class Attempts:
             self._count_invalid(entry, kind, message)
         elif lane.hold.until > now:
             self._control.announce_hold(lane, now)
+            self._control.hold_others(lane, now)
         elif probe or kind not in (_OWN if lane.spec.own_failures else _CRASHES):
             self._count_failure(entry, kind, message, now, probe=probe)
 
     def _throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
         """The lane learns from a refusal; a notice reports what users should know."""
         lane = entry.lane
-        rule, finder = lane.growth_rule, lane.finder
+        rule, finder = lane.limits.growth_rule, lane.limits.finder
         fell_to = 1.0 if finder is None else finder.fell_to
-        disproved = lane.disproved
+        disproved = lane.limits.disproved
         hinted_at = lane.throttled(entry, outcome, now)
-        if lane.disproved is not None and lane.disproved is not disproved:
-            wrong = lane.disproved
+        if lane.limits.disproved is not None and lane.limits.disproved is not disproved:
+            wrong = lane.limits.disproved
             self._run.notice(lane, "limit", LimitDisproved(wrong.dimension, wrong.configured, wrong.found))
-        if lane.growth_rule is not rule and lane.growth_rule is not None:
-            growth = lane.growth_rule
+        if lane.limits.growth_rule is not rule and lane.limits.growth_rule is not None:
+            growth = lane.limits.growth_rule
             limited = GrowthLimited(growth.free_per_minute, growth.dimension, growth.period_s)
             self._run.notice(lane, "limit", limited)
         if finder is not None and finder.fell_to < min(1.0, fell_to):
@@ -196,7 +229,7 @@ class Attempts:
         """Count a failure for the breaker; report when it opens, and stop the lane if it has been open for too long."""
         lane = entry.lane
         breaker = lane.breaker
-        breaker.hear(message or str(kind), entry.started_at)
+        breaker.note(message or str(kind), entry.started_at)
         refused = kind in THROTTLES
         if breaker.failed(
             now,
@@ -206,20 +239,21 @@ class Attempts:
             sent=lane.seq,
             admitted=entry.accepted,
             unanswered=self._unanswered(lane) if breaker.judges(entry.seq) else 0,
+            in_flight=lane.in_flight,
         ):
             failures = FailuresInARow(breaker.failures + breaker.refusals, kind, message)
             self._run.notice(lane, "breaker_opened", failures, breaker.probe_at)
-        elif breaker.out_of_patience(now) and breaker.heard:
+        elif breaker.out_of_patience(now) and breaker.ever_answered:
             self._control.stop(lane, OnlyFailures(kind, message, breaker.open_s(now)))
         elif breaker.out_of_patience(now):
             self._control.stop(lane, NeverAnswered(kind, message, now - breaker.began_at))
 
-    def _unanswered(self, lane: Lane) -> int:
+    def _unanswered(self, lane: LaneState) -> int:
         """How many were sent between the first and the last failed attempt of the present run, and may still succeed."""
         first, last = lane.breaker.first_seq, lane.breaker.last_seq
         return sum(other.lane is lane and first <= other.seq <= last for other in self._run.out.values())
 
-    def _recover(self, lane: Lane, entry: Entry) -> None:
+    def _recover(self, lane: LaneState, entry: Entry) -> None:
         """The provider answers: forget the failures of the lane."""
         breaker = lane.breaker
         if breaker.troubled and breaker.succeeded(entry.seq):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from headway.core.lanes.queueing.queue import Entry
@@ -11,16 +12,22 @@ from headway.core.unit_states import Status
 class Dependencies:
     """Which units wait for which, and how those that others wait for have ended."""
 
-    __slots__ = ("_ended", "_waiting", "count")
+    __slots__ = ("_ended", "_waiting", "count", "per_lane")
 
     def __init__(self) -> None:
         self._ended: dict[int, bool] = {}
         self._waiting: dict[int, list[Entry]] = {}
+        #: How many units wait, in all and by lane.
         self.count = 0
+        self.per_lane: Counter[str] = Counter()
 
     def failed(self, entry: Entry) -> int | None:
         """The index of a unit that it depends on and that has ended without success."""
         return next((index for index in entry.unit.after if self._ended.get(index) is False), None)
+
+    def forget(self, index: int) -> None:
+        """A unit that has ended runs again: those that come after it wait for it."""
+        self._ended.pop(index, None)
 
     def block(self, entry: Entry) -> bool:
         """Make it wait for its dependencies that have not ended; returns whether there are any."""
@@ -28,7 +35,8 @@ class Dependencies:
         for index in open_ones:
             self._waiting.setdefault(index, []).append(entry)
         entry.waits_for = len(open_ones)
-        self.count += bool(open_ones)
+        if open_ones:
+            self._add(entry, 1)
         return bool(open_ones)
 
     def ended(self, index: int, *, good: bool) -> Iterator[Entry]:
@@ -39,8 +47,13 @@ class Dependencies:
                 continue
             entry.waits_for = entry.waits_for - 1 if good else 0
             if entry.waits_for == 0:
-                self.count -= 1
+                self._add(entry, -1)
                 yield entry
+
+    def followers(self) -> Iterator[tuple[int, list[Entry]]]:
+        """Each unit that others wait for, by index, with the entries that wait for it; some of these may have ended."""
+        for index in sorted(self._waiting):
+            yield index, self._waiting[index]
 
     def entries(self) -> Iterator[Entry]:
         """Each waiting unit, once."""
@@ -55,4 +68,8 @@ class Dependencies:
         """It was cancelled and no longer waits."""
         if entry.waits_for:
             entry.waits_for = 0
-            self.count -= 1
+            self._add(entry, -1)
+
+    def _add(self, entry: Entry, change: int) -> None:
+        self.count += change
+        self.per_lane[entry.lane.key] += change

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from headway.core import events
 from headway.core.budget import Budget
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.account import AccountKey
+from headway.core.lanes.lane import LaneState
 from headway.core.lanes.queueing.queue import ALWAYS
 from headway.core.model import LaneBudget, Usage
 from headway.core.reasons import (
     HoldTooLong,
     LaneBudgetSpent,
     LimitsInForce,
+    MemoryBinds,
     OthersGone,
     OthersUseKey,
     ProviderMessage,
@@ -27,21 +29,21 @@ class LaneControl:
     def __init__(self, run: RunState) -> None:
         self._run = run
 
-    def report_limits(self, lane: Lane) -> None:
+    def report_limits(self, lane: LaneState) -> None:
         """Report the limits in force if they have changed."""
-        limits = lane.limits_in_force()
+        limits = lane.limits.in_force()
         if limits != lane.limits_announced:
             lane.limits_announced = limits
             self._run.notice(lane, "limit", LimitsInForce(limits))
 
-    def report_other_clients(self, lane: Lane, before: float) -> None:
+    def report_other_clients(self, lane: LaneState, before: float) -> None:
         """Report once that other clients use the key, and once that they no longer do."""
-        if lane.others and not before:
-            self._run.notice(lane, "shared", OthersUseKey(lane.others))
-        elif before and not lane.others:
+        if lane.reported.others and not before:
+            self._run.notice(lane, "shared", OthersUseKey(lane.reported.others))
+        elif before and not lane.reported.others:
             self._run.notice(lane, "shared", OthersGone())
 
-    def report_usage(self, lane: Lane, usage: Usage) -> None:
+    def report_usage(self, lane: LaneState, usage: Usage) -> None:
         """Report once that the provider reports an impossible usage."""
         if not lane.disbelieved:
             lane.disbelieved = True
@@ -51,8 +53,10 @@ class LaneControl:
         """Open a lane. One that is open already takes the new limits and keeps everything else."""
         lane = self._run.lanes.get(event.spec.key)
         if lane is None:
-            lane = self._run.lanes[event.spec.key] = Lane(event.spec, now, self._run.out)
+            lane = self._run.lanes[event.spec.key] = LaneState(event.spec, now, self._run.out)
             lane.lane_budgets = tuple(map(self._lane_budget, event.spec.lane_budgets))
+            if lane.account.name:
+                lane.windows = self._run.accounts.setdefault(lane.account.name, lane.windows)
         else:
             lane.configure(event.spec.limits, now)
         self._run.dirty[lane.key] = lane
@@ -63,7 +67,7 @@ class LaneControl:
             self._run.lane_budgets[lane_budget.name] = Budget.of(lane_budget)
         return self._run.lane_budgets[lane_budget.name]
 
-    def announce_hold(self, lane: Lane, now: float) -> None:
+    def announce_hold(self, lane: LaneState, now: float) -> None:
         """Report once that a lane is held. A hold longer than `max_hold_s` parks the lane."""
         longest_s, hold = self._run.settings.max_hold_s, lane.hold
         if longest_s is not None and hold.until - now > longest_s:
@@ -72,7 +76,37 @@ class LaneControl:
             hold.announce(now)
             self._run.notice(lane, "held", ProviderMessage(hold.reason), hold.until)
 
-    def check_hold(self, lane: Lane, now: float) -> None:
+    def hold_others(self, lane: LaneState, now: float) -> None:
+        """The hold of a lane is one of its account: the other lanes of the account are held as long."""
+        if lane.hold.scope and lane.account.name:
+            self._hold_all(lane.account, lane.hold.scope, lane.hold.until, lane.hold.reason, now)
+
+    def hold_account(self, event: events.HoldAccount, now: float) -> None:
+        """Another process was refused."""
+        account = AccountKey(event.account, event.model)
+        self._hold_all(account, event.scope, event.until, event.reason, now)
+
+    def _hold_all(self, account: AccountKey, scope: str, until: float, reason: str, now: float) -> None:
+        for lane in self._run.lanes.values():
+            if until > lane.hold.until and account.shares_hold(lane.account, scope):
+                lane.hold.extend(until, reason, scope)
+                if lane.spec.one_ahead:
+                    lane.window.narrow()
+                self.announce_hold(lane, now)
+                self._run.dirty[lane.key] = lane
+
+    def set_memory_places(self, event: events.SetMemoryPlaces, now: float) -> None:
+        """Keep to what fits into memory. A notice says so once, when more could start otherwise."""
+        lane = self._run.lanes[event.lane]
+        lane.fit_into_memory(event.places)
+        most = lane.limits.settings.max_concurrency or event.places + 1
+        wanted = min(most, lane.unstarted + lane.in_flight)
+        if event.places < wanted and not lane.memory_announced:
+            lane.memory_announced = True
+            self._run.notice(lane, "memory", MemoryBinds(event.places, event.each, event.budget))
+        self._run.dirty[lane.key] = lane
+
+    def check_hold(self, lane: LaneState, now: float) -> None:
         """Report a hold that came with the record of the lane, and the end of a hold."""
         hold = lane.hold
         if hold.until > now:
@@ -82,7 +116,7 @@ class LaneControl:
             hold.end(hold.until)
             self._run.notice(lane, "released", ProviderMessage(hold.reason))
 
-    def stop(self, lane: Lane, reason: StopReason) -> None:
+    def stop(self, lane: LaneState, reason: StopReason) -> None:
         """Close a lane for this run, with one notice; its units stay pending."""
         if lane.stopped is None:
             lane.stopped = reason
@@ -92,10 +126,13 @@ class LaneControl:
         self._run.dirty[lane.key] = lane
 
     def reopen_lane(self, event: events.ReopenLane, now: float) -> None:
-        lane = self._run.lanes[event.lane]
-        lane.reopen(now)
-        self._run.notice(lane, "reopened", Reopened())
-        self._run.dirty[lane.key] = lane
+        """Reopen a lane. The hold of an account is lifted for all its lanes: they would be held again by each other's records."""
+        lane, scope = self._run.lanes[event.lane], self._run.lanes[event.lane].hold.scope
+        for other in self._run.lanes.values():
+            if other is lane or lane.account.shares_hold(other.account, scope):
+                other.reopen(now)
+                self._run.notice(other, "reopened", Reopened())
+                self._run.dirty[other.key] = other
 
     def set_limits(self, event: events.SetLimits, now: float) -> None:
         lane = self._run.lanes[event.lane]
@@ -105,5 +142,7 @@ class LaneControl:
 
     def share(self, event: events.Share, now: float) -> None:
         lane = self._run.lanes[event.lane]
+        if event.owed:
+            lane.limits.owe(event.owed, now)
         lane.share(event.grant, now)
         self._run.dirty[lane.key] = lane

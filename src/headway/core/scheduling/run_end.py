@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from headway.core import commands, events
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
+from headway.core.lanes.queueing.queue import Entry
 from headway.core.scheduling.expiry import Expiry
 from headway.core.scheduling.run_state import RunState
 from headway.core.scheduling.unit_moves import UnitMoves
@@ -63,9 +64,7 @@ class RunEnd:
                 self._moves.end(entry, Move.CANCEL, "interrupted", "cancelled")
             else:
                 self._run.waiting.drop(entry)
-                self._moves.end(
-                    entry, Move.TIME_OUT, "deadline", "the run's deadline passed before it could start"
-                )
+                self._moves.end(entry, Move.TIME_OUT, "deadline", _deadline_text(entry))
 
     def finish_run(self) -> bool:
         """Report the end once nothing is in flight and nothing can start; returns whether the run has ended."""
@@ -87,7 +86,7 @@ class RunEnd:
             self._run.commands.append(commands.Done(self._why_done()))
         return True
 
-    def _is_broke(self, lane: Lane) -> bool:
+    def _is_broke(self, lane: LaneState) -> bool:
         """Whether the lane cannot start anything without more money."""
         fits = self._run.budget.fits
         return lane.key in self._run.broke and not any(fits(entry.estimate) for entry in lane.queue.waiting())
@@ -100,4 +99,13 @@ class RunEnd:
             return "parked"
         if stopped and all(lane.broke for lane in stopped):
             return "budget"
-        return "stopped" if stopped or self._run.waiting.count else "complete"
+        if stopped or self._run.waiting.count:
+            return "stopped"
+        return "deadline" if self._run.waited_out else "complete"
+
+
+def _deadline_text(entry: Entry) -> str:
+    """Why a unit that is not in flight has no answer at the deadline."""
+    if entry.tries:
+        return f"the run's deadline passed before it could be tried again (the last attempt: {entry.why})"
+    return "the run's deadline passed before it could start"

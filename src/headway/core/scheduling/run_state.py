@@ -12,22 +12,31 @@ from typing import Literal
 from headway.core import commands
 from headway.core.budget import Budget, HighestCost
 from headway.core.commands import Command, NoticeKind
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.account import AccountWindows
+from headway.core.lanes.lane import LaneState
 from headway.core.lanes.queueing.queue import ALWAYS, Entry
 from headway.core.model import Settings
 from headway.core.reasons import NoticeReason
 from headway.core.scheduling.dependencies import Dependencies
+from headway.core.scheduling.exclusion import Exclusion
 from headway.core.unit_states import Status
 
 
 class RunState:
     """The state of a run."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, now: float) -> None:
         self.settings = settings
-        self.lanes: dict[str, Lane] = {}
+        #: When the run began, and the time of the present call.
+        self.began_at = self.now = now
+        #: Whether a unit waited longer for its first start than it may.
+        self.waited_out = False
+        self.lanes: dict[str, LaneState] = {}
+        #: The windows of accounts that several lanes may belong to.
+        self.accounts: dict[str, AccountWindows] = {}
         self.out: dict[int, Entry] = {}
         self.waiting = Dependencies()
+        self.exclusion = Exclusion()
         self.budget = Budget(settings.max_cost_usd)
         #: If costs are known only at the end of a call: the highest cost of each lane.
         self.costliest = HighestCost() if settings.costs_known_late else None
@@ -36,6 +45,8 @@ class RunState:
         self.concurrency = settings.concurrency
         #: How many the process may have in flight at all; 0: not known.
         self.max_in_flight = settings.max_in_flight
+        #: Whether a notice said that the process is exhausted.
+        self.exhausted = False
         self.mode: Literal["run", "aborted", "deadline", "budget"] = "run"
         self.paused = False
         #: The serial unit that is next.
@@ -50,9 +61,9 @@ class RunState:
         #: Units that were cancelled before they were fetched.
         self.unwanted: set[int] = set()
         #: Lanes to look at in this call.
-        self.dirty: dict[str, Lane] = {}
+        self.dirty: dict[str, LaneState] = {}
         #: Lanes whose next unit does not fit the budget.
-        self.broke: dict[str, Lane] = {}
+        self.broke: dict[str, LaneState] = {}
         self.next_start_at = ALWAYS
         #: The commands of the present call so far.
         self.commands: list[Command] = []
@@ -62,6 +73,7 @@ class RunState:
         for lane in self.lanes.values():
             yield from lane.queue.entries()
         yield from self.waiting.entries()
+        yield from self.exclusion.entries()
         yield from (entry for entry in self.rendering.values() if entry.status is Status.PENDING)
 
     def free_all(self, now: float) -> None:
@@ -70,7 +82,9 @@ class RunState:
         for lane in self.lanes.values():
             lane.work_time.free(now)
 
-    def notice(self, lane: Lane, what: NoticeKind, reason: NoticeReason, until: float | None = None) -> None:
+    def notice(
+        self, lane: LaneState, what: NoticeKind, reason: NoticeReason, until: float | None = None
+    ) -> None:
         """Issue a notice about a lane."""
         self.commands.append(commands.Notice(lane.key, what, reason, until))
 

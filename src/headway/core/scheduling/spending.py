@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from headway.core.budget import FEW_GUESSES, HighestCost
 from headway.core.lanes.estimate import ENOUGH, FIRST_RESERVE
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
 from headway.core.lanes.queueing.queue import Entry
 from headway.core.model import Outcome
 from headway.core.retry import unpaid
@@ -22,12 +22,12 @@ class Spending:
     def __init__(self, run: RunState, control: LaneControl) -> None:
         self._run, self._control = run, control
 
-    def reserve(self, entry: Entry, lane: Lane, now: float) -> bool:
+    def reserve(self, entry: Entry, lane: LaneState, now: float) -> bool:
         """Reserve what the attempt may cost; False: it must wait, or its lane was stopped because its budget is used up."""
         budget = self._run.budget
         if not self._fits(entry, lane):
             unit = entry.unit
-            open_tokens = lane.estimator.reserve(unit.family) if unit.output_usd else 0.0
+            open_tokens = lane.unit_costs.estimator.reserve(unit.family) if unit.output_usd else 0.0
             lane.shortage.begins(entry.estimate, open_tokens, lane.in_flight, now)
             return False
         budget.reserve(entry.estimate)
@@ -37,12 +37,12 @@ class Spending:
         lane.shortage.ends(now)
         return True
 
-    def _fits(self, entry: Entry, lane: Lane) -> bool:
+    def _fits(self, entry: Entry, lane: LaneState) -> bool:
         run = self._run
         if run.costliest is not None:
             entry.estimate = run.costliest.priced(entry.estimate, lane.key)
         elif entry.unit.output_usd or entry.unit.input_usd:
-            lane.reprice(entry)
+            lane.unit_costs.reprice(entry)
             if entry.guess and self._wait_for_answers(entry, lane):
                 return False
         if run.budget.fits(entry.estimate) and self._affordable(entry, lane):
@@ -51,13 +51,13 @@ class Spending:
             run.broke[lane.key] = lane
         return False
 
-    def _wait_for_answers(self, entry: Entry, lane: Lane) -> bool:
+    def _wait_for_answers(self, entry: Entry, lane: LaneState) -> bool:
         """Whether the size of such a unit is unknown, and as many of them are in flight as the caps allow.
 
         What earlier jobs showed may be wrong: until this run has answers of its own, an answer counts as no shorter than one of a new
         family. The size of files and images is unknown until the first answer.
         """
-        unit, known = entry.unit, lane.estimator
+        unit, known = entry.unit, lane.unit_costs.estimator
         unknown_usd, few = 0.0, FEW_GUESSES
         if unit.output_usd and not known.proven(unit.family):
             unknown_usd += unit.output_usd * max(known.reserve(unit.family), FIRST_RESERVE)
@@ -67,7 +67,7 @@ class Spending:
         room_usd = min(budget.room_usd for budget in (self._run.budget, *lane.lane_budgets))
         return lane.shortage.too_many_guesses(unknown_usd, room_usd, few)
 
-    def _affordable(self, entry: Entry, lane: Lane) -> bool:
+    def _affordable(self, entry: Entry, lane: LaneState) -> bool:
         """Whether the budgets of the lane allow this start. A lane that can start nothing without more money is stopped."""
         for lane_budget in lane.lane_budgets:
             if not lane_budget.fits(entry.estimate):
@@ -102,7 +102,7 @@ class Spending:
         run.dirty.update(run.broke)
         run.broke.clear()
 
-    def _reprice(self, lane: Lane, costliest: HighestCost) -> None:
+    def _reprice(self, lane: LaneState, costliest: HighestCost) -> None:
         """Attempts in flight may cost as much as the most expensive call so far: reserve that for them."""
         for entry in self._run.out.values():
             if entry.lane is lane:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop, heappush
-from operator import attrgetter
 from typing import Final
 
 from headway.core import commands
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
 from headway.core.lanes.queueing.queue import NEVER, Entry
 from headway.core.model import Kind
 from headway.core.scheduling.lane_control import LaneControl
@@ -40,8 +39,9 @@ class Starting:
         self._run, self._control, self._moves = run, control, moves
         self._supply, self._spending = supply, spending
         #: Lanes that the global cap keeps waiting, the longest first.
-        self._starved: dict[str, Lane] = {}
+        self._starved: dict[str, LaneState] = {}
         self._wakes: list[tuple[float, str]] = []
+        self._max_wait_s = run.settings.max_wait_s
 
     def advance(self, now: float) -> None:
         """Start everything that may start now."""
@@ -87,24 +87,39 @@ class Starting:
             return
         lanes = tuple(run.dirty.values())
         if run.settings.delay_s:
-            lanes = tuple(sorted(lanes, key=attrgetter("last_start_at")))
+            lanes = tuple(sorted(lanes, key=lambda lane: lane.traffic.last_start_at))
         out = run.out
         for lane in lanes:
             while len(out) < most and self._step(lane, now):
                 pass
             if len(out) >= most:
                 self._starved[lane.key] = lane
+                lane.crowded_out = True
+                self._expire(lane, now)
 
     def _take_turns(self, now: float, most: int) -> None:
         """Under a global cap lanes start one unit each in turn, the longest waiting lane first."""
+        for lane in self._starved.values():
+            lane.crowded_out = False
         ring = deque({**self._starved, **self._run.dirty}.values())
         while ring and len(self._run.out) < most:
             lane = ring.popleft()
             if self._step(lane, now):
                 ring.append(lane)
         self._starved = {lane.key: lane for lane in ring}
+        for lane in ring:
+            lane.crowded_out = True
+            self._expire(lane, now)
 
-    def _step(self, lane: Lane, now: float) -> bool:
+    def _expire(self, lane: LaneState, now: float) -> None:
+        """End the units at the head of a lane that have waited too long while the global cap is reached."""
+        if not self._max_wait_s or lane.stopped:
+            return
+        while (entry := lane.queue.head()) is not None and self._waited_out(entry, now):
+            self._supply.refill(lane, now)
+        self._sleep(lane, NEVER)
+
+    def _step(self, lane: LaneState, now: float) -> bool:
         """Start the next unit of the lane if it may start now; otherwise set the next wake-up of the lane."""
         run, queue = self._run, lane.queue
         if queue.delayed:
@@ -121,15 +136,21 @@ class Starting:
         entry = ready[0][3] if ready else None
         if entry is None or entry.status is not Status.PENDING:
             entry = self._next_alive(lane, now)
+        if self._max_wait_s and entry is not None and not lane.stopped and self._waited_out(entry, now):
+            return True
         if run.broke:
             run.broke.pop(lane.key, None)
         if lane.hold.changed:
             self._control.check_hold(lane, now)
         if entry is None or lane.stopped or lane.order.choosing:
             return self._sleep(lane, NEVER if lane.stopped else min(queue.next_at(), stock.waits_until))
+        if entry.unit.exclusive and run.exclusion.is_busy(entry.unit.exclusive):
+            queue.pop()
+            run.exclusion.set_aside(entry)
+            return True
         if entry.unit.late:
             return self._render(entry, lane)
-        if entry.fits is not lane.basis and not self._fit(entry, lane):
+        if entry.fits is not lane.limits.basis and not self._fit(entry, lane):
             return True
         at, probe = lane.when(entry, now + EPSILON_S)
         if run.next_start_at > at:
@@ -138,14 +159,28 @@ class Starting:
             return self._sleep(lane, min(at, queue.next_at()))
         return self._start(entry, lane, probe, now)
 
-    def _next_alive(self, lane: Lane, now: float) -> Entry | None:
+    def _next_alive(self, lane: LaneState, now: float) -> Entry | None:
         """The next unit of the lane, without those that were cancelled meanwhile."""
         entry = lane.queue.head()
         if entry is None and not lane.stock.exhausted:
             self._supply.refill(lane, now)
         return entry
 
-    def _render(self, entry: Entry, lane: Lane) -> bool:
+    def _waited_out(self, entry: Entry, now: float) -> bool:
+        """End a unit that has waited for its first start for longer than it may."""
+        if entry.tries or now + EPSILON_S < self._expires_at(entry):
+            return False
+        entry.lane.queue.pop()
+        self._run.waited_out = True
+        waited = f"it waited in the queue for {self._max_wait_s:g} s (max_wait) and did not start"
+        self._moves.end(entry, Move.TIME_OUT, "deadline", waited)
+        return True
+
+    def _expires_at(self, entry: Entry) -> float:
+        ready_at = max(self._run.began_at, entry.unit.submitted_at, entry.ready_at)
+        return NEVER if entry.tries else ready_at + self._max_wait_s
+
+    def _render(self, entry: Entry, lane: LaneState) -> bool:
         """Ask for the request of a late unit. It holds no permit and nothing is charged for it: its size is not known yet."""
         if lane.rendering >= min(MOST_RENDERING, max(1, lane.window.size - lane.in_flight)):
             return self._sleep(lane, lane.queue.next_at())
@@ -155,7 +190,7 @@ class Starting:
         self._run.commands.append(commands.Render(entry.unit))
         return True
 
-    def _start(self, entry: Entry, lane: Lane, probe: str, now: float) -> bool:
+    def _start(self, entry: Entry, lane: LaneState, probe: str, now: float) -> bool:
         """Take all permits and charge all meters, or nothing."""
         run = self._run
         if (run.budget.capped or lane.lane_budgets) and not self._spending.reserve(entry, lane, now):
@@ -166,28 +201,32 @@ class Starting:
         lane.charge(entry, now, probe)
         entry.status = _STARTED[entry.status]
         run.out[entry.unit.index] = entry
+        if entry.unit.exclusive:
+            run.exclusion.started(entry.unit.exclusive)
         run.done = False
         run.commands.append(commands.Start(entry.unit, entry.tries, entry.suspect))
         return True
 
-    def _sleep(self, lane: Lane, at: float) -> bool:
+    def _sleep(self, lane: LaneState, at: float) -> bool:
         """Nothing may start before `at`. Always returns False, for the caller to return."""
+        if self._max_wait_s and (waiting := lane.queue.head()) is not None and not lane.stopped:
+            at = min(at, self._expires_at(waiting))
         if at != lane.wake_at:
             lane.wake_at = at
             if at != NEVER:
                 heappush(self._wakes, (at, lane.key))
         return False
 
-    def _fit(self, entry: Entry, lane: Lane) -> bool:
+    def _fit(self, entry: Entry, lane: LaneState) -> bool:
         """Whether the unit can ever be admitted. If not, it fails with the numbers.
 
         It was fetched some time ago: its estimate may be better by now.
         """
-        lane.estimate(entry)
-        problem = lane.too_large(entry)
+        lane.unit_costs.estimate(entry)
+        problem = lane.limits.too_large(entry)
         if problem:
             lane.queue.pop()
             self._moves.end(entry, Move.FAIL, Kind.TOO_LARGE, problem)
             return False
-        entry.fits = lane.basis
+        entry.fits = lane.limits.basis
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from headway.core import commands, events
-from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane import LaneState
 from headway.core.lanes.queueing.queue import NEVER, Entry
 from headway.core.model import Kind, Unit
 from headway.core.outlook import lane_eta_s
@@ -31,11 +31,13 @@ class Supply:
         lane.stock.more_work()
         self._run.dirty[lane.key] = lane
 
-    def refill(self, lane: Lane, now: float) -> None:
+    def refill(self, lane: LaneState, now: float) -> None:
         """Fetch more units, unless a fetch is under way."""
         if lane.stock.fetching or self._run.serial_phase:
             return
-        if self._run.waiting.count > MOST_BLOCKED and not self._may_read_on(lane, now):
+        if self._run.waiting.count + self._run.exclusion.count > MOST_BLOCKED and not self._may_read_on(
+            lane, now
+        ):
             return
         order, n = lane.order, lane.stock.fetch()
         if self._is_time_to_order(lane, now):
@@ -43,7 +45,7 @@ class Supply:
         longest = order.table if order.longest_first else None
         self._run.commands.append(commands.Fetch(lane.key, n, longest, order.lengths is not None))
 
-    def _may_read_on(self, lane: Lane, now: float) -> bool:
+    def _may_read_on(self, lane: LaneState, now: float) -> bool:
         """Whether a lane reads further units although many wait for others."""
         stock = lane.stock
         stock.waits_until = NEVER
@@ -57,7 +59,7 @@ class Supply:
 
     def units(self, event: events.Units, now: float) -> None:
         lane = self._run.lanes[event.lane]
-        lane.stock.fetched(lane.rate_at(now), more=event.more)
+        lane.stock.fetched(lane.pace_at(now), more=event.more, left=event.left)
         for unit in event.units:
             self._take_in(unit)
         if lane.order.lengths is not None:
@@ -65,7 +67,7 @@ class Supply:
             self.check_order(lane, now)
         self._run.dirty[lane.key] = lane
 
-    def check_order(self, lane: Lane, now: float) -> None:
+    def check_order(self, lane: LaneState, now: float) -> None:
         """More units are in memory, or more is known of how long units take: put them in order, where that is wanted."""
         order = lane.order
         if order.due:
@@ -80,7 +82,7 @@ class Supply:
         if order.longest_first:
             lane.stock.set_apart(lane.queue.shorter_than(order.longest_s))
 
-    def _is_time_to_order(self, lane: Lane, now: float) -> bool:
+    def _is_time_to_order(self, lane: LaneState, now: float) -> bool:
         """Whether the longest units are to go first from now on."""
         order = lane.order
         if not order.undecided:
@@ -88,13 +90,25 @@ class Supply:
         left = order.left + len(lane.queue)
         rest_s = lane_eta_s(lane, left, now)
         if rest_s is None and not lane.window.open:
-            rest_s = left * order.table.mean_s / lane.window.size
+            rest_s = left * order.table.mean_s / max(1, lane.window.size)
         return order.decide(rest_s)
 
     @staticmethod
-    def _order_units(lane: Lane) -> None:
+    def _order_units(lane: LaneState) -> None:
         lane.order.renew()
         lane.queue.order_by(lane.order.table)
+
+    def extra_units(self, event: events.ExtraUnits, now: float) -> None:
+        """Units out of turn: what is known of an earlier end is forgotten, and each goes into its lane's queue."""
+        self._run.done = False
+        for unit in event.units:
+            self._run.waiting.forget(unit.index)
+            self._run.unwanted.discard(unit.index)
+        for lane in {unit.lane: self._run.lanes[unit.lane] for unit in event.units}.values():
+            lane.queue.purge()
+            self._run.dirty[lane.key] = lane
+        for unit in event.units:
+            self._take_in(unit)
 
     def serial_units(self, event: events.SerialUnits, now: float) -> None:
         """The next units of the serial phase; none: the phase is over."""
@@ -120,7 +134,7 @@ class Supply:
             self._moves.end(entry, Move.FAIL, Kind.INVALID, event.message)
             return
         entry.unit, entry.fits = event.unit, None
-        lane.estimate(entry)
+        lane.unit_costs.estimate(entry)
         lane.queue.push(entry)
 
     def _take_in(self, unit: Unit) -> Entry | None:

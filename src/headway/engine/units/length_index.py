@@ -8,7 +8,7 @@ unit: its index, in the list of its family and size. A fetch takes the next inde
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from itertools import groupby, islice
@@ -84,6 +84,17 @@ class LengthIndex:
             if len(taken) == n:
                 break
         return taken
+
+    def withdraw(self, index: int) -> bool:
+        """Take one unit out of turn; returns whether it was here."""
+        for group in self._groups.values():
+            place = bisect_left(group.indexes, index, lo=group.start)
+            if place < len(group.indexes) and group.indexes[place] == index:
+                group.indexes.pop(place)
+                if group.start == len(group.indexes):
+                    del self._groups[group.priority, group.family, group.size]
+                return True
+        return False
 
     def next(self, lane: str, lengths: LengthTable) -> tuple[Unit, ...]:
         """A unit like the next one to be taken, if there is any."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from headway.core import events
-from headway.core.lanes.lane import MOST_TOKENS
+from headway.core.lanes.estimate import MOST_TOKENS
 from headway.core.model import Price, Unit
 from headway.core.unit_states import GOOD, Status
 from headway.engine.units.unit_cursors import StoreSource

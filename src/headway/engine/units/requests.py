@@ -29,18 +29,24 @@ class RequestsAhead:
         arrived: Callable[[Iterable[int]], None],
     ) -> None:
         self._recorder, self._other_request, self._arrived = recorder, other_request, arrived
-        #: None: it is being read.
+        #: None: it is being read, or will be.
         self._requests: dict[int, Request | None] = {}
+        #: Units whose requests the next `read` reads.
+        self._missing: list[int] = []
 
-    def read(self, indexes: Iterable[int]) -> None:
-        """Read the requests of these units, except where another one replaces it."""
-        missing: list[int] = []
+    def want(self, indexes: Iterable[int]) -> None:
+        """The requests of these units are needed soon. Another request may replace a unit's own: then nothing is read."""
+        requests = self._requests
         for index in indexes:
-            if index not in self._requests:
-                other = self._requests[index] = self._other_request(index)
+            if index not in requests:
+                other = requests[index] = self._other_request(index)
                 if other is None:
-                    missing.append(index)
-        if missing:
+                    self._missing.append(index)
+
+    def read(self) -> None:
+        """Read the requests that are wanted and missing, all at once: waking the reader's thread costs as much as reading ten."""
+        if self._missing:
+            missing, self._missing = self._missing, []
             self._recorder.read(partial(_requests, self._recorder.job, missing), self._keep)
 
     def _keep(self, rows: list[_Row]) -> None:
@@ -49,8 +55,16 @@ class RequestsAhead:
                 self._requests[index] = Request(path, body)
         self._arrived(row[0] for row in rows)
 
+    def take_or_want(self, index: int) -> Request | None:
+        """The same as `want` and then `take`."""
+        request = self.take(index)
+        if request is None:
+            self.want((index,))
+            request = self.take(index)
+        return request
+
     def take(self, index: int) -> Request | None:
-        """The request of a unit that is sent now; None: it is still being read."""
+        """The request of a unit that is sent now; None: it is not here yet."""
         request = self._requests.get(index)
         if request is not None:
             del self._requests[index]

@@ -6,27 +6,24 @@ committed yet.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache, partial
-from heapq import merge
-from itertools import islice
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from headway.core.commands import AnyFetch, Fetch, FetchSerial
-from headway.core.events import Event, RestUnits, SerialUnits, Units
-from headway.core.lanes.estimate import FIRST_RATIO
-from headway.core.lanes.lane import MOST_TOKENS
+from headway.core.events import Event, ExtraUnits, RestUnits, SerialUnits, Units
+from headway.core.lanes.estimate import FIRST_RATIO, MOST_TOKENS
 from headway.core.lanes.queueing.unit_lengths import LengthTable
 from headway.core.model import Estimate, Price, Unit
 from headway.core.unit_states import GOOD
 from headway.engine.run_spec import RenderedRequest, UnitRoute
-from headway.engine.units.length_index import LargestSizes, LengthIndex, sizes_after, unit_of_size
+from headway.engine.units.length_index import LargestSizes, LengthIndex, unit_of_size
+from headway.engine.units.route_cursor import RestCursor, RouteCursor, merged
 from headway.stores.answer_cache import AnswerCache
-from headway.stores.records import NewUnit, PendingUnit, UnitSize, UnknownOutcome
+from headway.stores.records import NewUnit, PendingUnit, UnknownOutcome
 from headway.stores.store import Store
 
 #: A token has at least so many characters in most texts.
@@ -34,73 +31,13 @@ FEWEST_CHARS: Final = 2.0
 #: Tokens that stand around the texts of a short request.
 FRAME: Final = 16.0
 
-
-class _Cursor:
-    """Reads one route's units of one priority, in index order, a page at a time."""
-
-    def __init__(self, job: int, route: int, priority: int) -> None:
-        self._job, self.route, self.priority = job, route, priority
-        self._after = -1
-        self._page: list[PendingUnit] = []
-        self._dry = False
-
-    def peek(self, store: Store | AnswerCache, n: int) -> Sequence[PendingUnit]:
-        """The next units, at least `n` of them if there are as many."""
-        while len(self._page) < n and not self._dry:
-            rows = self._read(store, n)
-            self._dry = len(rows) < n
-            if rows:
-                self._after = rows[-1].index
-                self._page += rows
-        return self._page
-
-    def _read(self, store: Store | AnswerCache, n: int) -> list[PendingUnit]:
-        return store.next_of_route(self._job, self.route, self.priority, self._after, n)
-
-    def sizes(self, store: Store | AnswerCache) -> Iterator[UnitSize]:
-        """The sizes of all units that are left, taken."""
-        for row in self._page:
-            yield row.index, row.chars, row.max_tokens, row.family
-        self._page.clear()
-        if not self._dry:
-            for size in sizes_after(store, self._job, self.route, self.priority, self._after):
-                self._after = size[0]
-                yield size
-        self._dry = True
-
-    def go_on(self) -> None:
-        """There are further units."""
-        self._dry = False
-
-    def drop(self, n: int) -> None:
-        """The first `n` are taken."""
-        del self._page[:n]
-
-    def drop_to(self, index: int) -> None:
-        """Those up to this index are taken."""
-        self.drop(sum(row.index <= index for row in self._page))
+AnyEvent = TypeVar("AnyEvent", bound=Event, covariant=True)
 
 
-class _RestCursor(_Cursor):
-    """Reads the units of a lane that were to be taken longest first, in index order."""
-
-    def __init__(self, job: int, indexes: array[int]) -> None:
-        super().__init__(job, 0, 0)
-        self._indexes = indexes
-
-    def _read(self, store: Store | AnswerCache, n: int) -> list[PendingUnit]:
-        rows: list[PendingUnit] = []
-        while len(rows) < n and self._indexes:
-            page = self._indexes[: n - len(rows)]
-            del self._indexes[: len(page)]
-            rows += store.waiting_units(self._job, page)
-        return rows
-
-
-class Fetched(msgspec.Struct, frozen=True):
+class Fetched(msgspec.Struct, Generic[AnyEvent], frozen=True):
     """The answer to a fetch, and how many units of each lane are still to be fetched after it."""
 
-    event: Event
+    event: AnyEvent
     unfetched: dict[str, int]
 
 
@@ -119,9 +56,12 @@ class StoreSource:
         leaders: bool = False,
         renders: bool = False,
         grows: bool = False,
+        exclusive: Mapping[int, int] | None = None,
     ) -> None:
         """`leaders` leaves out units that follow others which ask the same. `renders`: the requests of units with edges are made
-        when their turn comes. `grows`: units may be added that wait for any unit."""
+        when their turn comes. `grows`: units may be added that wait for any unit. `exclusive`: as in `RunSpec`."""
+        self._exclusive = exclusive or {}
+        self._has_groups = bool(exclusive) or any(route.exclusive for route in routes.values())
         self._leaders, self._renders, self._grows = leaders, renders, grows
         #: Units with this index or a higher one are added while this run goes on.
         self._first_added: int | None = None
@@ -137,14 +77,16 @@ class StoreSource:
         self._left: dict[str, int] = dict.fromkeys((route.lane for route in routes.values()), 0)
         #: How many units of a lane are to be fetched, by what was delivered so far.
         self.unfetched = self._left
-        self._cursors: dict[str, list[_Cursor]] = {lane: [] for lane in self._left}
+        #: Units that were taken out of turn: no cursor brings them any more.
+        self._taken: set[int] = set()
+        self._cursors: dict[str, list[RouteCursor]] = {lane: [] for lane in self._left}
         #: The lanes whose units are taken longest first.
         self._longest: dict[str, LengthIndex] = {}
         self._sizes = LargestSizes(job)
         self._largest: dict[str, list[Unit]] = {}
         for route in store.routes(job):
             for priority in route.priorities:
-                self._cursors[routes[route.id].lane].append(_Cursor(job, route.id, priority))
+                self._cursors[routes[route.id].lane].append(RouteCursor(job, route.id, priority, self._taken))
         self.count(store)
 
     @property
@@ -185,18 +127,50 @@ class StoreSource:
         """The lanes of units that were added, each once."""
         return list(dict.fromkeys(self._routes[unit.route].lane for _, unit in units))
 
-    def _cursor(self, lane: str, route: int, priority: int) -> _Cursor:
+    def _cursor(self, lane: str, route: int, priority: int) -> RouteCursor:
         for cursor in self._cursors[lane]:
             if (cursor.route, cursor.priority) == (route, priority):
                 return cursor
-        self._cursors[lane].append(_Cursor(self._job, route, priority))
+        self._cursors[lane].append(RouteCursor(self._job, route, priority, self._taken))
         return self._cursors[lane][-1]
+
+    def withdraw(self, store: Store, indexes: Sequence[int]) -> Fetched[ExtraUnits]:
+        """The units of `indexes` that wait and have not been fetched, taken out of turn. For the reader's thread."""
+        serial = store.serial_units(self._job, indexes)
+        followers = store.cache.followers(self._job, indexes) if self._leaders else set()
+        units = [
+            self._unit(row)
+            for row in store.waiting_units(self._job, indexes)
+            if row.index in followers or self._is_to_come(row, serial)
+        ]
+        self._taken.update(unit.index for unit in units)
+        return Fetched(ExtraUnits(self._with_edges(store, units)), dict(self._left))
+
+    def _is_to_come(self, row: PendingUnit, serial: Set[int]) -> bool:
+        """Whether a unit has not been fetched; if so, its cursor loses it."""
+        lane = self._routes[row.route].lane
+        if row.index in self._taken:
+            return False
+        if self._serial or row.index in serial:
+            is_to_come = row.index > self._serial_after
+        elif lane in self._longest and self._longest[lane].withdraw(row.index):
+            is_to_come = True
+        else:
+            is_to_come = self._cursor(lane, row.route, row.priority).withdraw(row.index)
+        self._left[lane] -= is_to_come
+        return is_to_come
+
+    def reopened(self, store: Store, indexes: Sequence[int]) -> list[Unit]:
+        """Units that had ended and wait again: they come out of turn. For the reader's thread."""
+        self._taken.update(indexes)
+        units = [self._unit(row) for row in store.waiting_units(self._job, indexes)]
+        return self._with_edges(store, units)
 
     def remaining(self, lane: str) -> int:
         """How many units of a lane are still to be fetched."""
         return max(0, self.unfetched.get(lane, 0))
 
-    def fetch(self, command: AnyFetch, store: Store) -> Fetched:
+    def fetch(self, command: AnyFetch, store: Store) -> Fetched[Event]:
         """Read what a command asks for."""
         reading = self._of(store)
         event: Event
@@ -245,7 +219,12 @@ class StoreSource:
         )
         sized = unit_of(row, self._routes[row.route], open_input=made.open_input)
         return structs.replace(
-            sized, expected_s=unit.expected_s, after=unit.after, leads=unit.leads, late=False
+            sized,
+            expected_s=unit.expected_s,
+            after=unit.after,
+            leads=unit.leads,
+            late=False,
+            exclusive=unit.exclusive,
         )
 
     def _fetch_units(self, command: Fetch, store: Store) -> Units:
@@ -259,7 +238,7 @@ class StoreSource:
         full, left = len(units) == n, self._left[lane]
         units = self._with_edges(store, units)
         if not command.sized:
-            return Units(lane, units, more=full)
+            return Units(lane, units, full, left)
         if command.longest is not None:
             return Units(lane, units, full, left, self._longest[lane].next(lane, command.longest))
         return Units(lane, units, full, left, self._largest_of(store, lane))
@@ -291,7 +270,7 @@ class StoreSource:
         while len(units) < n and (taken := index.take(n - len(units), lengths)):
             self._left[lane] -= len(taken)
             rows = {row.index: row for row in store.waiting_units(self._job, taken)}
-            units += [self._unit(rows[number]) for number in taken if number in rows]
+            units += map(self._unit, [rows[number] for number in taken if number in rows])
         return units
 
     def _take(self, store: Store | AnswerCache, lane: str, n: int) -> list[Unit]:
@@ -300,14 +279,14 @@ class StoreSource:
             rows = self._next(store, lane, n - len(units))
             if not rows:
                 break
-            units += [self._unit(row) for row in rows if self._wanted(row)]
+            units += self._units(rows)
         return units
 
     def _next(self, store: Store | AnswerCache, lane: str, n: int) -> list[PendingUnit]:
         """The next rows of a lane, wanted or not: all of the highest priority first."""
         cursors = self._cursors.get(lane, [])
         for priority in sorted({cursor.priority for cursor in cursors}, reverse=True):
-            rows = _merged(store, [cursor for cursor in cursors if cursor.priority == priority], n)
+            rows = merged(store, [cursor for cursor in cursors if cursor.priority == priority], n)
             if rows:
                 self._left[lane] -= len(rows)
                 return rows
@@ -320,8 +299,8 @@ class StoreSource:
         if rows:
             self._serial_after = rows[-1].index
         for row in rows:
-            self._left[self._routes[row.route].lane] -= 1
-        wanted = [self._unit(row) for row in rows if self._wanted(row)]
+            self._left[self._routes[row.route].lane] -= row.index not in self._taken
+        wanted = self._units(rows)
         return wanted if wanted or not rows else self._take_serial(store, n)
 
     def _drain(self, store: Store | AnswerCache, n: int) -> list[Unit]:
@@ -329,30 +308,47 @@ class StoreSource:
         if serial := self._take_serial(store, n):
             return serial
         for lane, index in self._longest.items():
-            self._cursors[lane].append(_RestCursor(self._job, index.all()))
+            self._cursors[lane].append(RestCursor(self._job, index.all()))
         self._longest.clear()
         cursors = [] if self._serial else [cursor for lane in self._cursors.values() for cursor in lane]
-        while rows := _merged(store, cursors, n):
-            units = [self._unit(row) for row in rows if self._wanted(row)]
+        while rows := merged(store, cursors, n):
+            units = self._units(rows)
             if units:
                 return units
         self._left = dict.fromkeys(self._left, 0)
         return []
 
     def _wanted(self, row: PendingUnit) -> bool:
+        if row.index in self._taken:
+            return False
         if self._only is None or row.index in self._only:
             return True
         return self._first_added is not None and row.index >= self._first_added
 
+    def _units(self, rows: Iterable[PendingUnit]) -> list[Unit]:
+        """The units of those rows that this run wants."""
+        if self._only is not None or self._taken:
+            rows = filter(self._wanted, rows)
+        if self.longer or self._has_groups:
+            return list(map(self._unit, rows))
+        routes, units = self._routes, []
+        for row in rows:
+            if row.attempts:
+                self.tries[row.index] = row.attempts
+            units.append(unit_of(row, routes[row.route]))
+        return units
+
     def _unit(self, row: PendingUnit) -> Unit:
         if row.attempts:
             self.tries[row.index] = row.attempts
-        if row.index in self.longer:
+        if self.longer and row.index in self.longer:
             longer = self.longer[row.index]
             row = structs.replace(
                 row, chars=row.chars + longer, size=row.size and row.size + int(MOST_TOKENS * longer)
             )
-        return unit_of(row, self._routes[row.route])
+        unit, route = unit_of(row, self._routes[row.route]), self._routes[row.route]
+        group = self._exclusive.get(row.index, route.exclusive)
+        return structs.replace(unit, exclusive=group) if group else unit
 
 
 def unit_of(row: PendingUnit, route: UnitRoute, *, open_input: bool = False) -> Unit:
@@ -367,21 +363,15 @@ def unit_of(row: PendingUnit, route: UnitRoute, *, open_input: bool = False) -> 
         usd = price.most(most, output)
         input_usd, output_usd = price.most_of_one(most)
     if row.max_tokens < 0:  # Nothing is produced: an embedding.
+        chars, output_usd = 0, 0.0
         estimate = Estimate(input_tokens=row.chars / FIRST_RATIO, cost_usd=usd)
-        unit = Unit(row.index, route.lane, estimate, row.priority, family=family)
     else:
-        unit = Unit(
-            row.index,
-            route.lane,
-            Estimate(max_output_tokens=float(row.max_tokens), cost_usd=usd),
-            row.priority,
-            chars=row.chars,
-            family=family,
-            output_usd=0.0 if row.max_tokens else output_usd,
-        )
-    return (
-        structs.replace(unit, input_most=most, input_usd=input_usd, open_input=open_input) if most else unit
-    )
+        chars, output_usd = row.chars, 0.0 if row.max_tokens else output_usd
+        estimate = Estimate(max_output_tokens=float(row.max_tokens), cost_usd=usd)
+    return Unit(
+        row.index, route.lane, estimate, row.priority, chars=chars, family=family, output_usd=output_usd,
+        input_most=most, input_usd=input_usd if most else 0.0, open_input=open_input and bool(most),
+    )  # fmt: skip
 
 
 @cache
@@ -390,6 +380,7 @@ def family_name(route: int, number: int) -> str:
     return f"{route}.{number}"
 
 
+@cache
 def route_of(family: str) -> int:
     """The route that a family is of."""
     return int(family.partition(".")[0])
@@ -414,19 +405,3 @@ def roughly_the_most(price: Price, estimate: Estimate) -> float:
     """The same for a unit that was estimated before its price was known."""
     input_tokens = estimate.input_tokens * FIRST_RATIO / FEWEST_CHARS
     return price.most(input_tokens, estimate.max_output_tokens)
-
-
-def _merged(store: Store | AnswerCache, cursors: list[_Cursor], n: int) -> list[PendingUnit]:
-    """The next `n` rows of several cursors, by index, taken."""
-    if len(cursors) == 1:
-        rows = list(cursors[0].peek(store, n)[:n])
-        cursors[0].drop(len(rows))
-        return rows
-    rows = list(islice(merge(*(cursor.peek(store, n) for cursor in cursors), key=_index), n))
-    for cursor in cursors if rows else []:
-        cursor.drop_to(rows[-1].index)
-    return rows
-
-
-def _index(row: PendingUnit) -> int:
-    return row.index

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headway.fake.apis.answer_format import AnswerFormat
 
 CHARS_PER_TOKEN = 4
 
@@ -26,8 +30,8 @@ class ApiRequest:
     chars: int
     #: The text of the last message, which the answer echoes.
     last_text: str
-    #: In a conversation of several messages: the text of the first user message, and the number of answers so far.
-    opening: str | None = None
+    #: In a conversation of several messages: all texts of the user, and the number of answers so far.
+    said: str | None = None
     turn: int = 0
     max_tokens: int | None = None
     stream: bool = False
@@ -38,8 +42,15 @@ class ApiRequest:
     #: The client's name for this unit of work, if it gives one.
     unit: str = ""
     choices: int = 1
+    #: The JSON that the answer must be; None: any text.
+    wanted: AnswerFormat | None = None
     #: For the use of the API that parsed it.
     extra: object = None
+
+    @property
+    def user_text(self) -> str:
+        """All texts of the user. Agents put texts of their own before or after the prompt."""
+        return self.last_text if self.said is None else self.said
 
     @property
     def input_tokens(self) -> int:

@@ -9,14 +9,18 @@ from typing import Any
 import msgspec
 
 from headway.fake.apis import aws_signature
+from headway.fake.apis.answer_format import AnswerFormat, format_or_text
 from headway.fake.apis.api_request import ApiRequest, InvalidRequest, tokens_of
+from headway.fake.apis.attached_media import anthropic_tokens
+from headway.fake.apis.aws_frames import event_frame
 from headway.fake.apis.error_dialects import ErrorResponse, SignedRequest, bearer
 from headway.fake.apis.message_content import (
     Content,
     MaxTokens,
     RequestMetadata,
-    conversation_start,
+    conversation_so_far,
     error_place,
+    media_chars,
     text_of,
     unit_name,
 )
@@ -87,6 +91,10 @@ class BedrockErrors:
         message = "The security token included in the request is invalid."
         return self.error(403, "UnrecognizedClientException", message)
 
+    def window_closed(self, _claim: str, wait_s: float, _wall: float, request_id: str) -> ErrorResponse:
+        """The limit of a day: there are no subscriptions."""
+        return self.refused(Refusal("rpd", 1, 1, 1, wait_s), "the model", request_id)
+
     def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """400."""
         message = "Your request exceeds the service quota for your account."
@@ -106,8 +114,8 @@ class BedrockErrors:
         return self.error(500, "InternalServerException", message)
 
     def server_error_event(self, status: int, _request_id: str) -> dict[str, Any]:
-        """The same error as an event. Nothing here streams, so it is never sent."""
-        return {"message": f"{status}"}
+        """The same error as an event."""
+        return {"message": f"Bedrock is unable to process your request ({status})."}
 
 
 BEDROCK = BedrockErrors()
@@ -149,8 +157,8 @@ class _ToolConfig(msgspec.Struct, gc=False, rename="camel"):
     tools: list[_Tool]
     tool_choice: _ToolChoice | None = None
 
-    def forced_tool(self) -> str:
-        """The tool that the answer must use; "" if none."""
+    def forced_tool(self) -> _ToolSpec | None:
+        """The tool that the answer must use."""
         specs = [tool.tool_spec for tool in self.tools if tool.tool_spec is not None]
         for place, spec in enumerate(specs):
             if spec.input_schema.json.get("type") != "object":
@@ -159,11 +167,12 @@ class _ToolConfig(msgspec.Struct, gc=False, rename="camel"):
                 )
         chosen = self.tool_choice
         if chosen is None or (chosen.any is None and chosen.tool is None) or not specs:
-            return ""
+            return None
         name = specs[0].name if chosen.tool is None else chosen.tool.name
-        if name not in [spec.name for spec in specs]:
+        forced = next((spec for spec in specs if spec.name == name), None)
+        if forced is None:
             raise InvalidRequest(f"The tool {name} of toolConfig.toolChoice is not in toolConfig.tools.")
-        return name
+        return forced
 
 
 class _ConverseRequest(msgspec.Struct, gc=False, rename="camel"):
@@ -178,12 +187,13 @@ _decode = msgspec.json.Decoder(_ConverseRequest).decode
 
 
 class Converse:
-    """`POST /model/MODEL/converse`"""
+    """`POST /model/MODEL/converse`, or `/converse-stream`"""
 
     dialect = BEDROCK
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, *, stream: bool = False) -> None:
         self._model = model
+        self._stream = stream
 
     def parse(self, body: bytes) -> ApiRequest:
         """Parse a request; raises InvalidRequest."""
@@ -201,41 +211,64 @@ class Converse:
                 "1 validation error detected: Value at 'messages' must be a list of messages with blocks"
             )
         config = request.inference_config or _InferenceConfig()
-        opening, turn = conversation_start(request.messages)
+        more = media_chars((one.content for one in request.messages), anthropic_tokens)
+        said, turn = conversation_so_far(request.messages)
+        system = text_of(request.system)
+        forced = request.tool_config.forced_tool() if request.tool_config else None
         return ApiRequest(
             model=self._model,
-            chars=len(text_of(request.system)) + sum(len(text_of(one.content)) for one in request.messages),
+            chars=len(system) + sum(len(text_of(one.content)) for one in request.messages) + more,
             last_text=text_of(request.messages[-1].content),
-            opening=opening,
+            said=said,
             turn=turn,
-            extra=request.tool_config.forced_tool() if request.tool_config else "",
+            extra=forced.name if forced else "",
             max_tokens=config.max_tokens,
+            stream=self._stream,
             unit=unit_name(request.request_metadata, None),
+            wanted=format_or_text(AnswerFormat(forced.input_schema.json) if forced else None, system),
         )
 
     def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
         """The answer in one piece."""
-        input_tokens = tokens_of(request.chars)
-        return _json(
-            {
-                "metrics": {"latencyMs": 1},
-                "output": {"message": {"role": "assistant", "content": [_block(request, reply)]}},
-                "stopReason": "tool_use"
-                if request.extra and reply.finish == "stop"
-                else _FINISH[reply.finish],
-                "usage": {
-                    "inputTokens": input_tokens,
-                    "outputTokens": reply.output_tokens,
-                    "totalTokens": input_tokens + reply.output_tokens,
-                    "cacheReadInputTokens": 0,
-                    "cacheWriteInputTokens": 0,
-                },
-            }
-        )
+        message = {"role": "assistant", "content": [_block(request, reply)]}
+        return _json({"output": {"message": message}, **_stop(request, reply), **_metadata(request, reply)})
 
     def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
-        """Converse is never streamed here."""
-        return [StreamEvent(self.body(request, reply))]
+        """The answer as a stream. The input of a tool comes in pieces of JSON."""
+        frames = [StreamEvent(event_frame("messageStart", {"role": "assistant"}))]
+        pieces: list[tuple[dict[str, Any], int]] = [
+            ({"text": text}, tokens) for text, tokens in reply.pieces_with_tokens()
+        ]
+        if request.extra:
+            tool = _block(request, reply)["toolUse"]
+            pieces = [({"toolUse": {"input": _json(tool.pop("input")).decode()}}, reply.output_tokens)]
+            start = {"start": {"toolUse": tool}, "contentBlockIndex": 0}
+            frames.append(StreamEvent(event_frame("contentBlockStart", start)))
+        for delta, tokens in pieces:
+            event = {"delta": delta, "contentBlockIndex": 0}
+            frames.append(StreamEvent(event_frame("contentBlockDelta", event), tokens))
+        frames.append(StreamEvent(event_frame("contentBlockStop", {"contentBlockIndex": 0})))
+        frames.append(StreamEvent(event_frame("messageStop", _stop(request, reply))))
+        return [*frames, StreamEvent(event_frame("metadata", _metadata(request, reply)))]
+
+
+def _stop(request: ApiRequest, reply: ModelReply) -> dict[str, Any]:
+    uses_tool = request.extra and reply.finish == "stop"
+    return {"stopReason": "tool_use" if uses_tool else _FINISH[reply.finish]}
+
+
+def _metadata(request: ApiRequest, reply: ModelReply) -> dict[str, Any]:
+    input_tokens = tokens_of(request.chars)
+    return {
+        "metrics": {"latencyMs": 1},
+        "usage": {
+            "inputTokens": input_tokens,
+            "outputTokens": reply.output_tokens,
+            "totalTokens": input_tokens + reply.output_tokens,
+            "cacheReadInputTokens": 0,
+            "cacheWriteInputTokens": 0,
+        },
+    }
 
 
 def _block(request: ApiRequest, reply: ModelReply) -> dict[str, Any]:

@@ -6,14 +6,17 @@ from typing import Annotated, Any
 
 import msgspec
 
+from headway.fake.apis.answer_format import AnswerFormat, forced_tool, format_or_text, named_format
 from headway.fake.apis.api_request import ApiRequest, InvalidRequest, tokens_of
+from headway.fake.apis.attached_media import openai_tokens
 from headway.fake.apis.error_dialects import OPENAI
 from headway.fake.apis.message_content import (
     Content,
     MaxTokens,
     RequestMetadata,
     Tool,
-    conversation_start,
+    conversation_so_far,
+    media_chars,
     openai_parse_error,
     request_reader,
     text_of,
@@ -54,6 +57,8 @@ class _ChatRequest(msgspec.Struct, gc=False):
     stream_options: _StreamOptions | None = None
     n: Annotated[int, msgspec.Meta(ge=1, le=128)] | None = None
     tools: list[Tool] | None = None
+    tool_choice: Any = None
+    response_format: Any = None
     metadata: RequestMetadata | None = None
     user: str | None = None
 
@@ -74,12 +79,13 @@ class Chat:
             why = "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead."
             raise InvalidRequest(why, "messages", "empty_array")
         last = request.messages[-1]
-        opening, turn = conversation_start(request.messages)
+        more = media_chars((message.content for message in request.messages), openai_tokens)
+        said, turn = conversation_so_far(request.messages)
         return ApiRequest(
             model=request.model,
-            chars=sum(map(_chars, request.messages)),
+            chars=sum(map(_chars, request.messages)) + more,
             last_text=text_of(last.content),
-            opening=opening,
+            said=said,
             turn=turn,
             max_tokens=request.max_completion_tokens or request.max_tokens,
             stream=bool(request.stream),
@@ -88,6 +94,7 @@ class Chat:
             tools=tool_names(request.tools),
             unit=unit_name(request.metadata, request.user),
             choices=request.n or 1,
+            wanted=_wanted(request),
         )
 
     def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
@@ -169,6 +176,12 @@ class Chat:
         if request.include_usage:
             chunk["usage"] = used
         return StreamEvent(sse_data(chunk), tokens)
+
+
+def _wanted(request: _ChatRequest) -> AnswerFormat | None:
+    named = forced_tool(request.tools, request.tool_choice) or named_format(request.response_format)
+    system = (text_of(one.content) for one in request.messages if one.role in ("system", "developer"))
+    return format_or_text(named, "\n".join(system))
 
 
 def _chars(message: _ChatMessage) -> int:

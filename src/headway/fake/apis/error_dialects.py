@@ -6,6 +6,7 @@ API with their own errors; `gemini` and `bedrock` have theirs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ import msgspec
 
 from headway.fake.apis.api_request import InvalidRequest
 from headway.fake.limits.accounts import Refusal
+from headway.fake.limits.windows import window_rejected
 from headway.fake.quantities import go_duration
 
 #: Status, body, and headers of its own if there are any.
@@ -78,6 +80,9 @@ class ErrorDialect(Protocol):
 
     def quota_exhausted(self, request_id: str) -> ErrorResponse:
         """No credit is left. Waiting does not help."""
+
+    def window_closed(self, claim: str, wait_s: float, wall: float, request_id: str) -> ErrorResponse:
+        """A window of the subscription is used up until `wait_s` seconds from now, which is `wall`."""
 
     def unknown_path(self, method: str, path: str, request_id: str) -> ErrorResponse:
         """There is no API at this path."""
@@ -192,6 +197,17 @@ class OpenAIErrors(ApiKeyErrors):
         )
         return 429, _json(self.error(message, "insufficient_quota", "insufficient_quota"))
 
+    def window_closed(self, _claim: str, wait_s: float, wall: float, _request_id: str) -> ErrorResponse:
+        """429, as for users of Codex with a plan."""
+        error = {
+            "type": "usage_limit_reached",
+            "message": "The usage limit has been reached",
+            "plan_type": "plus",
+            "resets_at": math.ceil(wall + wait_s),
+            "resets_in_seconds": math.ceil(wait_s),
+        }
+        return 429, _json({"error": error})
+
     def unknown_path(self, method: str, path: str, _request_id: str) -> ErrorResponse:
         """404."""
         return 404, _json(self.error(f"Invalid URL ({method} {path})", "invalid_request_error"))
@@ -264,6 +280,12 @@ class AnthropicErrors(ApiKeyErrors):
             "or purchase credits."
         )
         return self._response(400, message, request_id)
+
+    def window_closed(self, claim: str, wait_s: float, wall: float, request_id: str) -> ErrorResponse:
+        """429, with the headers that name the window and its reset."""
+        message = "This request would exceed your account's rate limit. Please try again later."
+        status, body, *_ = self._response(429, message, request_id)
+        return status, body, window_rejected(claim, wait_s, wall)
 
     def unknown_path(self, _method: str, path: str, request_id: str) -> ErrorResponse:
         """404."""

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from headway.fake.apis.answer_format import AnswerFormat, format_or_text
 from headway.fake.apis.api_request import ApiRequest, InvalidRequest, tokens_of
+from headway.fake.apis.attached_media import gemini_tokens, media_of
 from headway.fake.apis.error_dialects import ApiKeyErrors, ErrorResponse
 from headway.fake.apis.message_content import MaxTokens, error_place
 from headway.fake.apis.reply import ModelReply, StreamEvent, sse_data
@@ -105,6 +107,10 @@ class GeminiErrors(ApiKeyErrors):
         message = "API key not valid. Please pass a valid API key."
         return 400, _json(self.error(400, "INVALID_ARGUMENT", message, info))
 
+    def window_closed(self, _claim: str, wait_s: float, _wall: float, request_id: str) -> ErrorResponse:
+        """The limit of a day: there are no subscriptions."""
+        return self.refused(Refusal("rpd", 1, 1, 1, wait_s), "the model", request_id)
+
     def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """429 with a limit of 0."""
         return 429, _json(self._exhausted(*_QUOTAS["rpd"], 0, 30.0, "gemini"))
@@ -130,6 +136,8 @@ GEMINI = GeminiErrors()
 
 class _GeminiPart(msgspec.Struct, gc=False):
     text: str | None = None
+    inlineData: dict[str, Any] | None = None
+    fileData: dict[str, Any] | None = None
 
 
 class _GeminiContent(msgspec.Struct, gc=False):
@@ -141,12 +149,23 @@ class _GeminiContent(msgspec.Struct, gc=False):
         return "\n".join(part.text for part in self.parts if part.text)
 
 
-def _conversation_start(contents: list[_GeminiContent]) -> tuple[str | None, int]:
-    """The first user text of a conversation of several contents, and the number of its answers."""
+def _media_chars(contents: list[_GeminiContent]) -> int:
+    """The characters that images and documents count as. Each of them gets a text that says what it is."""
+    chars = 0
+    for part in (part for content in contents for part in content.parts if part.text is None):
+        media = media_of(msgspec.structs.asdict(part), gemini_tokens)
+        if media is not None:
+            part.text = media.text
+            chars += media.chars
+    return chars
+
+
+def _conversation_so_far(contents: list[_GeminiContent]) -> tuple[str | None, int]:
+    """All texts of the user in a conversation of several contents, and the number of its answers."""
     if len(contents) == 1:
         return None, 0
-    first = next((content.text for content in contents if content.role == "user"), None)
-    return first, sum(content.role == "model" for content in contents)
+    said = "\n".join(content.text for content in contents if content.role == "user")
+    return said, sum(content.role == "model" for content in contents)
 
 
 class _GenerationConfig(msgspec.Struct, gc=False, rename="camel"):
@@ -165,6 +184,12 @@ class _GenerationConfig(msgspec.Struct, gc=False, rename="camel"):
             where = "GenerateContentRequest.generation_config.response_mime_type"
             return f"* {where}: a response schema needs the type 'application/json'\n"
         return ""
+
+    def wanted(self) -> AnswerFormat | None:
+        """The JSON that is wanted; None: any text."""
+        if self.response_mime_type != "application/json":
+            return None
+        return AnswerFormat(self.response_json_schema or self.response_schema)
 
 
 class _GenerateContentRequest(msgspec.Struct, gc=False, rename="camel"):
@@ -199,17 +224,19 @@ class GenerateContent:
         config = request.generation_config or _GenerationConfig()
         if fault := config.fault():
             raise InvalidRequest(fault)
-        opening, turn = _conversation_start(request.contents)
+        more = _media_chars(request.contents)
+        said, turn = _conversation_so_far(request.contents)
         system = request.system_instruction.text if request.system_instruction else ""
         return ApiRequest(
             model=self._model,
-            chars=len(system) + sum(len(content.text) for content in request.contents),
+            chars=len(system) + sum(len(content.text) for content in request.contents) + more,
             last_text=request.contents[-1].text,
-            opening=opening,
+            said=said,
             turn=turn,
             max_tokens=config.max_output_tokens,
             stream=self._stream,
             choices=config.candidate_count or 1,
+            wanted=format_or_text(config.wanted(), system),
         )
 
     def body(self, request: ApiRequest, reply: ModelReply) -> bytes:

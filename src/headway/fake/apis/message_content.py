@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
 from headway.fake.apis.api_request import InvalidRequest
+from headway.fake.apis.attached_media import Size, media_of
 
 _FIELD = re.compile(r"missing required field `(\w+)`")
 T = TypeVar("T")
@@ -16,13 +17,21 @@ MaxTokens = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class ContentPart(msgspec.Struct, gc=False):
-    """A part of a message: a text, a tool call, or a tool's result. Any other part has no text."""
+    """A part of a message: a text, a tool call, a tool's result, an image or a document. Any other part has no text."""
 
     type: str = "text"
     text: str | None = None
     name: str | None = None
     input: Any = None
     content: str | list[ContentPart] | None = None
+    #: Images and documents, in the forms of OpenAI, Anthropic and Bedrock.
+    image_url: Any = None
+    file: Any = None
+    file_data: str | None = None
+    file_url: str | None = None
+    source: Any = None
+    image: Any = None
+    document: Any = None
 
     @property
     def all_text(self) -> str:
@@ -42,11 +51,18 @@ class Tool(msgspec.Struct, gc=False):
 
     name: str | None = None
     function: Tool | None = None
+    parameters: dict[str, Any] | None = None
+    input_schema: dict[str, Any] | None = None
 
     @property
     def tool_name(self) -> str:
         """Its name."""
         return (self.function.name if self.function else self.name) or ""
+
+    @property
+    def input_fields(self) -> dict[str, Any] | None:
+        """The schema of its input."""
+        return (self.function or self).parameters or self.input_schema
 
 
 class RequestMetadata(msgspec.Struct, gc=False):
@@ -72,12 +88,30 @@ def text_of(content: Content) -> str:
     return "\n".join(filter(None, (part.all_text for part in content or ())))
 
 
-def conversation_start(messages: Sequence[RoleMessage]) -> tuple[str | None, int]:
-    """The first user text of a conversation of several messages, and the number of its answers."""
+def media_chars(contents: Iterable[Content], count: Callable[[Size], int]) -> int:
+    """The characters that all images and documents count as. Each of these parts gets a text that says what it is."""
+    chars = 0
+    for content in contents:
+        for part in content if isinstance(content, list) else ():
+            media = media_of(msgspec.structs.asdict(part), count) if part.text is None else None
+            if media is not None:
+                part.text = media.text
+                chars += media.chars
+    return chars
+
+
+def conversation_so_far(messages: Sequence[RoleMessage]) -> tuple[str | None, int]:
+    """All texts of the user in a conversation of several messages, without tools' results, and the number of its answers."""
     if len(messages) == 1:
         return None, 0
-    first = next((text_of(message.content) for message in messages if message.role == "user"), None)
-    return first, sum(message.role == "assistant" for message in messages)
+    said = "\n".join(_said(message.content) for message in messages if message.role == "user")
+    return said, sum(message.role == "assistant" for message in messages)
+
+
+def _said(content: Content) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text for part in content or () if part.text is not None)
 
 
 def tool_names(tools: list[Tool] | None) -> tuple[str, ...]:

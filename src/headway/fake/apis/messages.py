@@ -6,15 +6,18 @@ from typing import Any
 
 import msgspec
 
+from headway.fake.apis.answer_format import AnswerFormat, forced_tool, format_or_text, named_format
 from headway.fake.apis.api_request import ApiRequest, InvalidRequest, tokens_of
+from headway.fake.apis.attached_media import anthropic_tokens
 from headway.fake.apis.error_dialects import ANTHROPIC
 from headway.fake.apis.message_content import (
     Content,
     MaxTokens,
     RequestMetadata,
     Tool,
-    conversation_start,
+    conversation_so_far,
     error_place,
+    media_chars,
     missing_field,
     request_reader,
     text_of,
@@ -43,6 +46,9 @@ class _MessagesRequest(_CountRequest, gc=False, kw_only=True):
     max_tokens: MaxTokens
     stream: bool | None = None
     tools: list[Tool] | None = None
+    tool_choice: Any = None
+    output_config: Any = None
+    output_format: Any = None
     metadata: RequestMetadata | None = None
 
 
@@ -60,12 +66,13 @@ class Messages:
         """Parse a request; raises InvalidRequest."""
         request = self._read(body)
         last = _last_message(request)
-        opening, turn = conversation_start(request.messages)
+        more = media_chars((message.content for message in request.messages), anthropic_tokens)
+        said, turn = conversation_so_far(request.messages)
         return ApiRequest(
             model=request.model,
-            chars=_chars(request),
+            chars=_chars(request) + more,
             last_text=text_of(last.content),
-            opening=opening,
+            said=said,
             turn=turn,
             max_tokens=request.max_tokens,
             stream=bool(request.stream),
@@ -73,13 +80,15 @@ class Messages:
             and any(part.type == "tool_result" for part in last.content),
             tools=tool_names(request.tools),
             unit=unit_name(request.metadata, None),
+            wanted=_wanted(request),
         )
 
     def count(self, body: bytes) -> bytes:
         """The answer of count_tokens."""
         request = self._read_counted(body)
         _last_message(request)
-        return self._encode({"input_tokens": tokens_of(_chars(request))})
+        more = media_chars((message.content for message in request.messages), anthropic_tokens)
+        return self._encode({"input_tokens": tokens_of(_chars(request) + more)})
 
     def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
         """The answer in one piece."""
@@ -107,6 +116,15 @@ class Messages:
             _event("message_stop", {}),
         ]
         return events
+
+
+def _wanted(request: _MessagesRequest) -> AnswerFormat | None:
+    config = request.output_config
+    described = config.get("format") if isinstance(config, dict) else None
+    named = forced_tool(request.tools, request.tool_choice) or named_format(
+        described or request.output_format
+    )
+    return format_or_text(named, text_of(request.system))
 
 
 def _event(name: str, fields: dict[str, Any], tokens: int = 0) -> StreamEvent:

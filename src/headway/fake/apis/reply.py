@@ -1,7 +1,8 @@
 """The answer to a request, independent of the API: a text, or a configured tool call; and the frames of a stream.
 
 The text is `echo: ` and the last message's text. If the configuration gives a length, the text is padded with
-words, or cut, to exactly that many tokens. A configured answer is sent as it is. max_tokens cuts both.
+words, or cut, to exactly that many tokens. A request for JSON gets JSON instead, which fits its schema. A configured
+answer is sent as it is. max_tokens cuts them all.
 """
 
 from __future__ import annotations
@@ -70,10 +71,16 @@ def make_reply(
         arguments = msgspec.json.encode(rule.arguments).decode()
         length = tokens_of(len(rule.name) + len(arguments))
         return ModelReply(identity, created, "", length, "tool", ToolCall(identity, rule.name, arguments))
-    scripted = _scripted_answer(request, answers) if answers else None
-    text = ECHO + request.last_text if scripted is None else scripted
-    if output_tokens is not None and scripted is None:
-        text = _fitted(text, output_tokens * CHARS_PER_TOKEN)
+    text = _scripted_answer(request, answers) if answers else None
+    if text is None and request.wanted is not None and not (request.after_tool and request.wanted.tool):
+        text = request.wanted.answer(request.last_text)
+        if request.wanted.tool:
+            call = ToolCall(identity, request.wanted.tool, text)
+            return ModelReply(identity, created, "", tokens_of(len(call.name) + len(text)), "tool", call)
+    if text is None:
+        text = ECHO + request.last_text
+        if output_tokens is not None:
+            text = _fitted(text, output_tokens * CHARS_PER_TOKEN)
     finish = "stop"
     if request.max_tokens is not None and len(text) > request.max_tokens * CHARS_PER_TOKEN:
         text, finish = text[: request.max_tokens * CHARS_PER_TOKEN], "length"
@@ -85,15 +92,15 @@ def _tool_rule(request: ApiRequest, rules: tuple[ToolRule, ...]) -> ToolRule | N
     if request.after_tool:
         return None
     for rule in rules:
-        if rule.name in request.tools and rule.contains in request.last_text:
+        if rule.name in request.tools and rule.contains in request.user_text:
             return rule
     return None
 
 
 def _scripted_answer(request: ApiRequest, answers: tuple[AnswerRule, ...]) -> str | None:
     """The answer of the first matching rule at this turn of the conversation."""
-    opening = request.last_text if request.opening is None else request.opening
-    return next((rule.answer(request.turn) for rule in answers if rule.contains in opening), None)
+    said = request.user_text
+    return next((rule.answer(request.turn) for rule in answers if rule.contains in said), None)
 
 
 def _fitted(text: str, chars: int) -> str:

@@ -6,14 +6,17 @@ from typing import Any
 
 import msgspec
 
+from headway.fake.apis.answer_format import AnswerFormat, forced_tool, format_or_text, named_format
 from headway.fake.apis.api_request import ApiRequest, tokens_of
+from headway.fake.apis.attached_media import openai_tokens
 from headway.fake.apis.error_dialects import OPENAI
 from headway.fake.apis.message_content import (
     Content,
     MaxTokens,
     RequestMetadata,
     Tool,
-    conversation_start,
+    conversation_so_far,
+    media_chars,
     openai_parse_error,
     request_reader,
     text_of,
@@ -45,6 +48,8 @@ class _ResponsesRequest(msgspec.Struct, gc=False):
     max_output_tokens: MaxTokens | None = None
     stream: bool | None = None
     tools: list[Tool] | None = None
+    tool_choice: Any = None
+    text: Any = None
     metadata: RequestMetadata | None = None
     user: str | None = None
 
@@ -62,13 +67,14 @@ class Responses:
         """Parse a request; raises InvalidRequest."""
         request = self._read(body)
         items = request.input if isinstance(request.input, list) else [_Item(content=request.input)]
+        more = media_chars((item.content for item in items), openai_tokens)
         last = items[-1] if items else _Item(content="")
-        opening, turn = conversation_start(items) if items else (None, 0)
+        said, turn = conversation_so_far(items) if items else (None, 0)
         return ApiRequest(
             model=request.model,
-            chars=sum(len(item.text) for item in items) + len(request.instructions or ""),
+            chars=sum(len(item.text) for item in items) + len(request.instructions or "") + more,
             last_text=last.text,
-            opening=opening,
+            said=said,
             turn=turn,
             max_tokens=request.max_output_tokens,
             stream=bool(request.stream),
@@ -76,6 +82,7 @@ class Responses:
             tools=tool_names(request.tools),
             unit=unit_name(request.metadata, request.user),
             extra=request.instructions,
+            wanted=_wanted(request),
         )
 
     def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
@@ -105,6 +112,12 @@ class Responses:
 
 
 _Events = list[tuple[str, dict[str, Any], int]]
+
+
+def _wanted(request: _ResponsesRequest) -> AnswerFormat | None:
+    described = request.text.get("format") if isinstance(request.text, dict) else None
+    named = forced_tool(request.tools, request.tool_choice) or named_format(described)
+    return format_or_text(named, request.instructions or "")
 
 
 def _text_events(reply: ModelReply) -> _Events:

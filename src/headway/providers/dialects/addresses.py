@@ -17,7 +17,7 @@ def address_of(base_url: str) -> str:
     try:
         url = URL(base_url.strip())
     except ValueError:
-        raise ConfigError("base_url is no address", hint="write https://host/v1") from None
+        raise ConfigError("base_url is not an address", hint="write https://host/v1") from None
     if url.user or url.password:
         raise ConfigError("base_url has a user or password in it", hint="put the key into api_key_env")
     if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:

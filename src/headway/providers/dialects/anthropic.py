@@ -24,7 +24,7 @@ from headway.providers.dialects.lenient_json import (
     objects,
 )
 from headway.providers.dialects.part_counter import PartCounter
-from headway.providers.dialects.sse import Draft, SseEvent, event_object
+from headway.providers.dialects.sse import Draft, SseDraft, SseEvent, event_object
 
 #: The version of the API that this file speaks.
 VERSION: Final = "2023-06-01"
@@ -123,7 +123,7 @@ def _input(text: str, begun: Any) -> Any:
         return {"INVALID_JSON": text}
 
 
-class MessageDraft:
+class MessageDraft(SseDraft):
     """A message from its events."""
 
     def __init__(self) -> None:
@@ -184,7 +184,10 @@ class MessageDraft:
         block = self._blocks.get(index_of(fields))
         if block is None:
             raise UnreadableAnswer("the stream adds to a block that never began")
-        block.add(mapping(fields.get("delta")))
+        delta = mapping(fields.get("delta"))
+        block.add(delta)
+        if self.on_text is not None and isinstance(piece := delta.get("text"), str) and piece:
+            self.on_text(piece)
 
     def _change(self, fields: dict[str, Any]) -> None:
         """Take the stop reason, and other fields of the last events."""

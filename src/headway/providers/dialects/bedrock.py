@@ -2,7 +2,7 @@
 
 Requests go over our own connections. A Bedrock API key is a bearer token; AWS credentials sign each request (`sigv4`).
 AWS's library only provides credentials, if the environment has none, so it never retries.
-Streams are not used: they have a binary format of their own, and their headers report nothing more, or earlier.
+Converse is streamed only for someone who reads along: its headers report nothing more, or earlier.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from yarl import URL
 from headway.config.kinds.bedrock import AWS_CHAIN
 from headway.core.model import Usage
 from headway.errors import ConfigError
+from headway.install_hint import install_command
+from headway.providers.attached_body import AttachedBody
 from headway.providers.dialects.addresses import address_of
-from headway.providers.dialects.lenient_json import AnyObject, mapping, objects
+from headway.providers.dialects.aws_events import AwsEventParser
+from headway.providers.dialects.lenient_json import AnyObject, counts, decoded, encoded, mapping, objects
+from headway.providers.dialects.part_counter import PartCounter
 from headway.providers.dialects.sigv4 import Credentials, signature_headers
-from headway.providers.dialects.sse import Draft
+from headway.providers.dialects.sse import Draft, EventParser, SseEvent, event_object
 
 SERVICE: Final = "bedrock"
 
 Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
 #: A request's URL and body → the headers that sign it.
-Sign = Callable[[URL, bytes], dict[str, str]]
+Sign = Callable[[URL, bytes | AttachedBody], dict[str, str]]
 
 
 # -- answers ------------------------------------------------------------------------------------------------------
@@ -93,6 +97,111 @@ class _ConverseAnswer(BedrockAnswer, gc=False):
     output: _ConverseOutput
 
 
+class _ConverseBlock:
+    """One block of a streamed turn: a text, the call of a tool, or reasoning."""
+
+    def __init__(self, start: dict[str, Any]) -> None:
+        self._tool = dict(mapping(start.get("toolUse")))
+        self._texts: list[str] = []
+        self._arguments: list[str] = []
+        self._reasoning: dict[str, list[str]] = {}
+
+    def add(self, delta: dict[str, Any]) -> None:
+        if isinstance(text := delta.get("text"), str):
+            self._texts.append(text)
+        if isinstance(piece := mapping(delta.get("toolUse")).get("input"), str):
+            self._arguments.append(piece)
+        for name, value in mapping(delta.get("reasoningContent")).items():
+            if isinstance(value, str):
+                self._reasoning.setdefault(name, []).append(value)
+
+    def built(self) -> dict[str, Any]:
+        if self._tool or self._arguments:
+            return {"toolUse": {**self._tool, "input": _tool_input("".join(self._arguments))}}
+        if self._reasoning:
+            fields = {name: "".join(pieces) for name, pieces in self._reasoning.items()}
+            redacted = fields.pop("redactedContent", None)
+            content = {"redactedContent": redacted} if redacted else {"reasoningText": fields}
+            return {"reasoningContent": content}
+        return {"text": "".join(self._texts)}
+
+
+def _tool_input(text: str) -> Any:
+    """The input of a tool; what max_tokens cut off is kept as text."""
+    try:
+        return decoded(text.encode("utf-8", "surrogatepass")) if text.strip() else {}
+    except ValueError:
+        return {"INVALID_JSON": text}
+
+
+class ConverseDraft:
+    """A turn of a conversation from its events, in AWS's own format."""
+
+    begun = True
+    on_text: Callable[[str], None] | None = None
+
+    def __init__(self) -> None:
+        self._role = "assistant"
+        self._blocks: dict[int, _ConverseBlock] = {}
+        self._counter = PartCounter()
+        self._rest: dict[str, Any] = {}
+        self.ended = False
+
+    def parser(self, longest: int) -> EventParser:
+        """The parser of its stream."""
+        return AwsEventParser(longest)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the stop reason has arrived, in the last but one event."""
+        return "stopReason" in self._rest
+
+    @property
+    def usage(self) -> Usage | None:
+        """The usage, which the last event has."""
+        usage = counts(self._rest.get("usage"))
+        return msgspec.convert(usage, _BedrockUsage).counted() if usage else None
+
+    def add(self, event: SseEvent) -> None:
+        """Take an event."""
+        fields = event_object(event)
+        match event.name:
+            case b"messageStart":
+                self._role = fields.get("role") or self._role
+            case b"contentBlockStart":
+                self._block(fields, mapping(fields.get("start")))
+            case b"contentBlockDelta":
+                self._grow(fields)
+            case b"messageStop":
+                self._keep(fields)
+            case b"metadata":
+                self._keep(fields)
+                self.ended = True
+
+    def _grow(self, fields: dict[str, Any]) -> None:
+        delta = mapping(fields.get("delta"))
+        self._block(fields).add(delta)
+        if self.on_text is not None and isinstance(piece := delta.get("text"), str) and piece:
+            self.on_text(piece)
+
+    def _block(self, fields: dict[str, Any], start: dict[str, Any] | None = None) -> _ConverseBlock:
+        index = fields.get("contentBlockIndex")
+        place = index if type(index) is int else 0
+        if place not in self._blocks:
+            self._counter.add_part("blocks")
+            self._blocks[place] = _ConverseBlock(start or {})
+        return self._blocks[place]
+
+    def _keep(self, fields: dict[str, Any]) -> None:
+        # "p" pads the messages of a stream and is not part of the answer.
+        self._counter.update(self._rest, {name: value for name, value in fields.items() if name != "p"})
+
+    def body(self) -> bytes:
+        """The turn."""
+        content = [self._blocks[place].built() for place in sorted(self._blocks)]
+        return encoded({"output": {"message": {"role": self._role, "content": content}}, **self._rest})
+
+
 class ConverseEndpoint:
     """Converse: a turn of a conversation, in one format for all models."""
 
@@ -100,12 +209,12 @@ class ConverseEndpoint:
     shape: type[BedrockAnswer] = _ConverseAnswer
 
     def streamed(self, request: bytes) -> bytes | None:
-        """Never."""
-        return None
+        """The same request: only the URL of a stream differs."""
+        return request
 
     def draft(self, request: bytes) -> Draft | None:
-        """It has no streams."""
-        return None
+        """The draft of its stream."""
+        return ConverseDraft()
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
         """The system prompt, the messages and the answer; tools are blocks of their content."""
@@ -120,6 +229,14 @@ class InvokeEndpoint(ConverseEndpoint):
 
     name = "JSON object"
     shape: type[BedrockAnswer] = BedrockAnswer
+
+    def streamed(self, request: bytes) -> bytes | None:
+        """Never: each model has a format of its own."""
+        return None
+
+    def draft(self, request: bytes) -> Draft | None:
+        """It has no streams."""
+        return None
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
         """The request, if it has messages. The answer is in the format of the model."""
@@ -151,8 +268,8 @@ class BedrockDialect:
         return URL(root + path, encoded=True)
 
     def stream_url(self, root: str, path: str) -> URL:
-        """There are no streams."""
-        return self.url(root, path)
+        """The URL that answers with AWS's event stream."""
+        return self.url(root, f"{path}-stream" if path.endswith("/converse") else path)
 
     def endpoint(self, path: str) -> ConverseEndpoint:
         """The endpoint of a path."""
@@ -185,7 +302,7 @@ def signer(key: str, region: str) -> tuple[Sign | None, list[str]]:
         fixed = Credentials(access, secret, token[0] if token else "")
         source, secrets = (lambda: fixed), [secret, fixed.token]
 
-    def sign(url: URL, body: bytes) -> dict[str, str]:
+    def sign(url: URL, body: bytes | AttachedBody) -> dict[str, str]:
         host = url.host_port_subcomponent or ""  # As in the Host header.
         return signature_headers(source(), region, SERVICE, host, url.raw_path, body, time.time())
 
@@ -199,7 +316,7 @@ def _chain(profile: str) -> CredentialSource:
         from botocore.session import Session
     except ImportError:
         raise ConfigError(
-            "AWS credentials are not in the environment", hint="pip install 'headway[bedrock]'"
+            "AWS credentials are not in the environment", hint=install_command("bedrock")
         ) from None
     try:
         provider = Session(profile=None if profile == "default" else profile).get_credentials()

@@ -17,7 +17,7 @@ from headway.providers.dialects.addresses import address_of
 from headway.providers.dialects.answer_errors import StreamedError
 from headway.providers.dialects.lenient_json import AnyObject, counts, encoded, index_of, mapping, objects
 from headway.providers.dialects.part_counter import PartCounter
-from headway.providers.dialects.sse import Draft, SseEvent, event_object
+from headway.providers.dialects.sse import Draft, SseDraft, SseEvent, event_object
 
 #: The version of the API that rows are written for. An address may end with another version.
 VERSION: Final = "v1beta"
@@ -135,7 +135,7 @@ class _Candidate:
         return {"content": {"parts": self._parts, "role": self._role}, **self._fields}
 
 
-class ContentDraft:
+class ContentDraft(SseDraft):
     """An answer from its chunks. Each chunk has the form of an answer."""
 
     begun = True
@@ -169,6 +169,10 @@ class ContentDraft:
         )
         for candidate in candidates:
             self._candidate(index_of(candidate)).add(candidate)
+            if self.on_text is not None and index_of(candidate) == 0:
+                for part in objects(mapping(candidate.get("content")).get("parts")):
+                    if isinstance(piece := part.get("text"), str) and piece and not part.get("thought"):
+                        self.on_text(piece)
 
     def _candidate(self, index: int) -> _Candidate:
         candidate = self._candidates.get(index)

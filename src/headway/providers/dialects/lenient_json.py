@@ -57,14 +57,14 @@ def decoded(data: bytes) -> Any:
     except ValueError:
         return _lenient(data)
     except RecursionError as deep:
-        raise ValueError("nested too deep") from deep
+        raise ValueError("nested too deeply") from deep
 
 
 def _lenient(data: bytes) -> Any:
     try:
         return json.loads(data.decode("utf-8-sig", "replace"), parse_constant=_no_number)
     except RecursionError as deep:
-        raise ValueError("nested too deep") from deep
+        raise ValueError("nested too deeply") from deep
 
 
 def _no_number(_name: str) -> None:

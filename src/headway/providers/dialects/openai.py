@@ -25,7 +25,7 @@ from headway.providers.dialects.lenient_json import (
     objects,
 )
 from headway.providers.dialects.part_counter import PartCounter
-from headway.providers.dialects.sse import DONE, Draft, SseEvent, event_object
+from headway.providers.dialects.sse import DONE, Draft, SseDraft, SseEvent, event_object
 
 Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
@@ -136,7 +136,7 @@ class _Choice:
         return self._others | self._pieces.built() | built
 
 
-class ChatDraft:
+class ChatDraft(SseDraft):
     """A chat completion, or one of the older kind, from its chunks."""
 
     begun = True
@@ -172,6 +172,10 @@ class ChatDraft:
         self._keep(chunk)
         for choice in objects(chunk.get("choices")):
             self._choice(index_of(choice)).add(choice)
+            if self.on_text is not None and index_of(choice) == 0:
+                piece = mapping(choice.get("delta")).get("content") or choice.get("text")
+                if isinstance(piece, str) and piece:
+                    self.on_text(piece)
 
     def _choice(self, index: int) -> _Choice:
         choice = self._choices.get(index)
@@ -291,10 +295,11 @@ class ChatEndpoint(CompletionsEndpoint):
 _COMPLETE_EVENTS: Final = ("response.completed", "response.incomplete")
 _ERROR_EVENTS: Final = ("response.failed", "error")
 _READ_EVENTS: Final = frozenset(name.encode() for name in _COMPLETE_EVENTS + _ERROR_EVENTS)
+_TEXT_EVENT: Final = "response.output_text.delta"
 
 
-class ResponseDraft:
-    """A response: its last event has everything, and no other event is read."""
+class ResponseDraft(SseDraft):
+    """A response: its last event has everything. The pieces of its text are read only for `on_text`."""
 
     begun = True
 
@@ -311,7 +316,11 @@ class ResponseDraft:
 
     def add(self, event: SseEvent) -> None:
         """Take an event."""
-        if (event.name and event.name not in _READ_EVENTS) or event.data.strip() == DONE:
+        if event.data.strip() == DONE:
+            return
+        if event.name and event.name not in _READ_EVENTS:
+            if self.on_text is not None and event.name == _TEXT_EVENT.encode():
+                self._tell(event_object(event))
             return
         fields = event_object(event)
         kind = fields.get("type") or event.name.decode("utf-8", "replace")
@@ -319,6 +328,13 @@ class ResponseDraft:
             raise StreamedError(event.data)
         if kind in _COMPLETE_EVENTS:
             self._finish(mapping(fields.get("response")))
+        elif kind == _TEXT_EVENT:  # Some servers name no events.
+            self._tell(fields)
+
+    def _tell(self, fields: dict[str, Any]) -> None:
+        piece = fields.get("delta")
+        if self.on_text is not None and isinstance(piece, str) and piece:
+            self.on_text(piece)
 
     def _finish(self, response: dict[str, Any]) -> None:
         if not isinstance(response.get("output"), list):

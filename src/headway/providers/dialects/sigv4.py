@@ -14,6 +14,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from headway.providers.attached_body import AttachedBody
+
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 CONTENT_TYPE: Final = "application/json"
 
@@ -30,7 +32,13 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 def signature_headers(
-    credentials: Credentials, region: str, service: str, host: str, path: str, body: bytes, now_utc: float
+    credentials: Credentials,
+    region: str,
+    service: str,
+    host: str,
+    path: str,
+    body: bytes | AttachedBody,
+    now_utc: float,
 ) -> dict[str, str]:
     """The headers that sign a request. `path` is percent-encoded, as it is sent."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_utc))
@@ -41,9 +49,8 @@ def signature_headers(
     names = ";".join(signed)  # Already sorted.
     lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
     # In the signature the path is encoded once more, except for S3.
-    canonical_request = "\n".join(
-        ("POST", quote(path, safe="/~"), "", lines, names, hashlib.sha256(body).hexdigest())
-    )
+    body_hash = hashlib.sha256(body).hexdigest() if isinstance(body, bytes) else body.sha256()
+    canonical_request = "\n".join(("POST", quote(path, safe="/~"), "", lines, names, body_hash))
     string_to_sign = "\n".join(
         (ALGORITHM, stamp, scope, hashlib.sha256(canonical_request.encode()).hexdigest())
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from headway.providers.dialects.lenient_json import decoded
 LONGEST_EVENT: Final = MAX_ANSWER_BYTES
 DONE: Final = b"[DONE]"
 
-_TOO_DEEP: Final = "an event of the stream is nested too deep"
+_TOO_DEEP: Final = "an event of the stream is nested too deeply"
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -27,8 +27,24 @@ class SseEvent(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
+class EventParser(Protocol):
+    """Parses the bytes of a stream into events."""
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """The events that this chunk completes."""
+
+    def close(self) -> list[SseEvent]:
+        """The events that the end of the stream completes."""
+
+
 class Draft(Protocol):
     """An answer that is assembled event by event, to the body of the unstreamed call."""
+
+    #: Gets each piece of the text of the first answer, as `answer_text` reads it; None: it is not wanted.
+    on_text: Callable[[str], None] | None
+
+    def parser(self, longest: int) -> EventParser:
+        """The parser of its stream; no event may have more than `longest` bytes."""
 
     @property
     def begun(self) -> bool:
@@ -71,6 +87,16 @@ def draft_body(draft: Draft, most: int) -> bytes:
     if len(body) > most:
         raise AnswerTooLong(most)
     return body
+
+
+class SseDraft:
+    """A draft whose stream has server-sent events."""
+
+    on_text: Callable[[str], None] | None = None
+
+    def parser(self, longest: int) -> EventParser:
+        """The parser of its stream."""
+        return SseParser(longest)
 
 
 class SseParser:
@@ -156,7 +182,7 @@ def event_object(event: SseEvent) -> dict[str, Any]:
     except AnswerTooComplex:
         raise
     except ValueError:
-        raise UnreadableAnswer("an event of the stream is no JSON") from None
+        raise UnreadableAnswer("an event of the stream is not JSON") from None
     if not isinstance(value, dict):
-        raise UnreadableAnswer("an event of the stream is no JSON object")
+        raise UnreadableAnswer("an event of the stream is not JSON object")
     return value

@@ -10,11 +10,10 @@ import asyncio
 import sys
 from typing import Final
 
-import aiohttp
-
 from headway.providers.dialects.answer_errors import AnswerTooLong
 from headway.providers.dialects.lenient_json import is_heavy
 from headway.providers.dialects.sse import Draft, SseParser, add_events, draft_body
+from headway.providers.http.client_library import aiohttp
 
 #: The kept bytes of an error's body, and the bytes read: a key at the end of the kept part must be read whole, to be removed.
 LONGEST_FAILURE: Final = 65_536
@@ -66,7 +65,7 @@ class IncomingStream:
         self._content = content
         self._draft = draft
         self._most = most
-        self._parser = SseParser(most)
+        self._parser = draft.parser(most)
         self._received = 0
         self._measure_at = most // MEASURES
 

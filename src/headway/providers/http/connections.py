@@ -9,7 +9,6 @@ request. Nothing here retries or follows a redirect.
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
 from collections import deque
 from collections.abc import Mapping
@@ -17,21 +16,23 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-import aiohttp
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.connector import Connection
-from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from headway.providers.adapter import mark_unsent
+from headway.providers.adapter import Admitted, mark_unsent
+from headway.providers.attached_body import AttachedBody
 from headway.providers.dialects.answer_errors import AnswerTooLong
 from headway.providers.http.body_reader import LONGEST_FAILURE_READ, beginning_of, rest_of
+from headway.providers.http.client_library import Connection, HttpProcessingError, ResponseHandler, aiohttp
+from headway.providers.http.dropped_connections import DroppedConnections
+from headway.providers.http.opening import ConnectionsAhead
 
 #: Idle connections are closed before load balancers do it (60 s and more). Servers that close after five seconds (uvicorn,
-#: Node) close first: `_PooledConnection.dropped` checks a connection before it is used again.
+#: Node) close first: `DroppedConnections` checks a connection before it is used again.
 KEEPALIVE_S: Final = 15.0
 CONNECT_S: Final = 30.0
+#: A new connection has something to read that is not its end: the tickets that a TLS server sends after the handshake. For this long.
+NEW_S: Final = 1.0
 #: Seconds after which a host name is looked up again.
 RESOLVED_S: Final = 60
 #: Routers drop a silent connection after some minutes, and a model may think for ten: after so many seconds the system
@@ -74,10 +75,20 @@ class _BoundedProtocol(ResponseHandler):
         self._received = 0
         self._idle = False
         self._body: aiohttp.StreamReader | None = None
+        #: Whether a part of the request is not sent, and never will be.
+        self.cut_short = False
 
     def begin(self) -> None:
         """A request is about to be sent."""
         self._received, self._body, self._idle = 0, None, False
+
+    def end_upload(self, upload: asyncio.Task[None] | None) -> None:
+        """The response has begun, or none will come. A server may refuse a request before it has read all of it: the rest is not
+        sent then.
+        """
+        if upload is not None and upload.cancel():
+            self.cut_short = True
+            self.force_close()
 
     def begin_body(self, body: aiohttp.StreamReader) -> None:
         """The head of the response has arrived."""
@@ -92,9 +103,9 @@ class _BoundedProtocol(ResponseHandler):
         if self._idle:
             self.abort()
             return
-        self._received += len(data)
-        super().data_received(data)
-        if self._received > SPARE_BYTES:
+        self._received = received = self._received + len(data)
+        ResponseHandler.data_received(self, data)
+        if received > SPARE_BYTES:
             self._check_bytes()
 
     def _check_bytes(self) -> None:
@@ -113,35 +124,49 @@ def _protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
     return _BoundedProtocol(loop)
 
 
-class _PooledConnection:
+class PooledConnection:
     """One connection."""
 
-    __slots__ = ("_connection", "_poll", "idle_since", "protocol")
+    __slots__ = ("_connection", "_descriptor", "_new", "checked_in", "idle_since", "protocol")
 
     def __init__(self, connection: Connection, protocol: _BoundedProtocol) -> None:
         self._connection = connection
         self.protocol = protocol
         self.idle_since = 0.0
-        self._poll: select.poll | None = None
+        self._new = False
+        self._descriptor: int | None = None
+        #: The last round of the loop in which it was found alive (`DroppedConnections`).
+        self.checked_in = 0
 
-    def dropped(self) -> bool:
-        """Whether the server closed it while it was idle: an idle connection with something to read is at its end.
-
-        A POST is never sent twice, because the outcome of the first one is unknown. This check finds a connection whose end
-        has arrived but has not been processed by the loop: nothing has been sent then.
-        """
+    @property
+    def closed(self) -> bool:
+        """Whether it is known to be closed."""
         transport = self.protocol.transport
-        if transport is None or transport.is_closing():
-            return True
-        if self._poll is None:
-            raw_socket = transport.get_extra_info("socket")
-            if raw_socket is None or raw_socket.fileno() < 0:
-                return True
-            self._poll = select.poll()
-            self._poll.register(raw_socket.fileno(), select.POLLIN)
-        return bool(self._poll.poll(0))
+        return transport is None or transport.is_closing()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has had no request, and may have something to read."""
+        return self._new and monotonic() - self.idle_since < NEW_S
+
+    @property
+    def descriptor(self) -> int:
+        """The number of its socket; negative if it has none. Only while it is not closed: then the system gives the number to another one."""
+        if self._descriptor is None:
+            transport = self.protocol.transport
+            raw_socket = None if transport is None else transport.get_extra_info("socket")
+            self._descriptor = -1 if raw_socket is None else raw_socket.fileno()
+        return self._descriptor
+
+    def rest(self, now: float, *, new: bool = False) -> None:
+        """It has no request from now on; `new`: and had none yet."""
+        self.idle_since = now
+        self._new = new
+        self.protocol.end_body()
 
     def close(self) -> None:
+        if self.protocol.cut_short:
+            self.protocol.abort()  # Otherwise it would wait until the server has read what is left.
         self._connection.close()
 
 
@@ -153,13 +178,13 @@ class HttpResponse:
     def __init__(
         self,
         pool: ConnectionPool,
-        connection: _PooledConnection,
+        connection: PooledConnection,
         status: int,
         headers: CIMultiDictProxy[str],
         content: aiohttp.StreamReader,
     ) -> None:
         self._pool = pool
-        self._connection: _PooledConnection | None = connection
+        self._connection: PooledConnection | None = connection
         self.status = status
         self.headers = headers
         self.content = content
@@ -212,13 +237,27 @@ class ConnectionPool:
         self._target = aiohttp.ClientRequest("POST", root, loop=asyncio.get_running_loop())
         self._connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=RESOLVED_S, socket_factory=_socket)
         self._connector._factory = partial(_protocol, asyncio.get_running_loop())
+        #: Whether a connection was ever made.
+        self.connected = False
         #: Oldest first.
-        self._idle: deque[_PooledConnection] = deque()
+        self._idle: deque[PooledConnection] = deque()
+        self._dropped = DroppedConnections(self._idle)
+        self._ahead = ConnectionsAhead(self._connect, self._idle)
 
-    async def post(self, head: bytes, body: bytes) -> HttpResponse:
+    def keep_ready(self, n: int) -> None:
+        """Have connections open for so many further requests; idle ones count."""
+        if not self._connector.closed:
+            self._ahead.keep(n)
+
+    async def post(self, head: bytes, body: bytes | AttachedBody, admitted: Admitted) -> HttpResponse:
         """Send, and wait for the head of the response. An error before the first byte was sent is marked (`base.unsent`)."""
+        upload: asyncio.Task[None] | None = None
+        connection = self._take()
+        waited = connection is None
         try:
-            connection = self._take() or await self._connect()
+            if connection is None:
+                admitted.delayed()
+                connection = await self._ahead.next() or await self._connect()
         except BaseException as fault:
             mark_unsent(fault)
             raise
@@ -228,7 +267,13 @@ class ConnectionPool:
             protocol.set_response_params(
                 read_until_eof=True, max_line_size=LONGEST_HEADER, max_field_size=LONGEST_HEADER
             )
-            _write(protocol, b"%bContent-Length: %d\r\n\r\n" % (head, len(body)), body)
+            if isinstance(body, bytes):
+                _write(protocol, head, body)
+            else:
+                _write_head(protocol, head, len(body))
+                upload = asyncio.get_running_loop().create_task(_upload(protocol, body))
+            if waited:
+                admitted.written()
             message, content = await protocol.read()
             interim = 0
             while message.code < 200 and message.code != SWITCHING_PROTOCOLS:
@@ -237,62 +282,96 @@ class ConnectionPool:
                     raise HttpProcessingError(message="too many interim answers")
                 message, content = await protocol.read()
         except BaseException:
+            protocol.end_upload(upload)
             connection.close()
             raise
+        protocol.end_upload(upload)
         if message.code == SWITCHING_PROTOCOLS:
             protocol.force_close()
         protocol.begin_body(content)
         return HttpResponse(self, connection, message.code, message.headers, content)
 
-    def _take(self) -> _PooledConnection | None:
+    def _take(self) -> PooledConnection | None:
         """The most recently used connection that is still open."""
         idle = self._idle
         while idle:
             connection = idle.pop()
-            if not connection.dropped():
+            if not self._dropped.has(connection):
+                if len(idle) < self._ahead.wanted:
+                    self._ahead.open()
                 return connection
             connection.close()
+            self._ahead.unused()
         return None
 
-    async def _connect(self) -> _PooledConnection:
+    async def _connect(self) -> PooledConnection:
+        began_at = monotonic()
         try:
             connection = await self._connector.connect(self._target, [], _TIMEOUT)
         except TimeoutError as late:
             raise aiohttp.ConnectionTimeoutError(f"no connection within {CONNECT_S:g} s") from late
         protocol = connection.protocol
         assert isinstance(protocol, _BoundedProtocol)
-        return _PooledConnection(connection, protocol)
+        self.connected = True
+        self._ahead.connected(monotonic() - began_at)
+        return PooledConnection(connection, protocol)
 
-    def put_back(self, connection: _PooledConnection) -> None:
+    def put_back(self, connection: PooledConnection) -> None:
         """A request no longer needs its connection."""
         now = monotonic()
         if self._connector.closed or connection.protocol.should_close:
             connection.close()
         else:
-            connection.idle_since = now
-            connection.protocol.end_body()
+            connection.rest(now)
             self._idle.append(connection)
         while self._idle and now - self._idle[0].idle_since > KEEPALIVE_S:
             self._idle.popleft().close()
+            self._ahead.unused()
 
     async def close(self) -> None:
         """Close every connection."""
+        await self._ahead.close()
         while self._idle:
             self._idle.pop().close()
         await self._connector.close()
 
 
 def _write(protocol: ResponseHandler, head: bytes, body: bytes) -> None:
+    length = len(body)
+    if length <= SMALL_BODY:
+        _open_transport(protocol).write(b"%bContent-Length: %d\r\n\r\n%b" % (head, length, body))
+    else:
+        _write_head(protocol, head, length).write(body)
+
+
+def _write_head(protocol: ResponseHandler, head: bytes, length: int) -> asyncio.Transport:
+    transport = _open_transport(protocol)
+    transport.write(b"%bContent-Length: %d\r\n\r\n" % (head, length))
+    return transport
+
+
+def _open_transport(protocol: ResponseHandler) -> asyncio.Transport:
     transport = protocol.transport
     if transport is None or transport.is_closing():
         closed = aiohttp.ClientConnectionResetError("the connection is closed")
         mark_unsent(closed)
         raise closed
-    if len(body) <= SMALL_BODY:
-        transport.write(head + body)
-    else:
-        transport.write(head)
-        transport.write(body)
+    return transport
+
+
+async def _upload(protocol: ResponseHandler, body: AttachedBody) -> None:
+    """Write a long body piece by piece, as fast as the server reads it. If the connection fails, `protocol.read` raises that."""
+    try:
+        for piece in body.pieces():
+            transport = protocol.transport
+            if transport is None or transport.is_closing():
+                return
+            transport.write(piece)
+            await protocol._drain_helper()
+    except (OSError, aiohttp.ClientError):
+        pass
+    finally:
+        body.release()
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:

@@ -7,10 +7,8 @@ import os
 from http import HTTPStatus
 from typing import Final
 
-import aiohttp
-from aiohttp.http_exceptions import HttpProcessingError
-
 from headway.providers.error_messages import short_message
+from headway.providers.http.client_library import HttpProcessingError, aiohttp
 from headway.providers.http.connections import CONNECT_S
 
 #: The exceptions of a network or of a server's responses.
@@ -44,7 +42,7 @@ _MEANINGS: Final[tuple[tuple[type[BaseException], str], ...]] = (
     ),
     (aiohttp.ServerDisconnectedError, "{host} closed the connection before it answered"),
     (aiohttp.ClientPayloadError, "the answer broke off: {text}"),
-    (HttpProcessingError, "{host} answers something that is no HTTP ({text})"),
+    (HttpProcessingError, "{host} does not answer in HTTP ({text})"),
     (UnicodeError, "the host {host} cannot be resolved: check base_url"),
     (ConnectionError, "the connection to {host} was lost ({text})"),
 )

@@ -12,29 +12,43 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from multidict import CIMultiDict
 from yarl import URL
 
-import headway
 from headway.config.settings import MAX_ANSWER_BYTES
-from headway.core.model import Hint, Kind, Usage
+from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.errors import ConfigError
-from headway.providers.adapter import Admitted, Answer, RateLimit, Request, is_unsent
+from headway.providers.adapter import (
+    Admitted,
+    Answer,
+    AttachmentSource,
+    RateLimit,
+    Request,
+    is_unsent,
+    mark_unsent,
+)
+from headway.providers.attached_body import AttachedBody
 from headway.providers.dialects.answer_errors import (
     AnswerTooComplex,
     AnswerTooLong,
     StreamedError,
     UnreadableAnswer,
 )
-from headway.providers.dialects.dialect import KINDS, STREAMED, AnswerShape, ApiEndpoint, Dialect, dialect_of
-from headway.providers.dialects.lenient_json import check_objects, counts, decoded, encoded, mapping
+from headway.providers.dialects.dialect import KINDS, STREAMED, Dialect, dialect_of
+from headway.providers.dialects.lenient_json import check_objects, counts, decoded
 from headway.providers.dialects.sse import Draft, draft_body
 from headway.providers.error_messages import short_message
+from headway.providers.exhaustion import exhaustion_text
+from headway.providers.http.bodies import (
+    asks_for_stream,
+    describe_body,
+    limit_source,
+    streaming_refused,
+    valid_json,
+)
 from headway.providers.http.body_reader import LONGEST_FAILURE, IncomingStream, byte_ceiling, read_events
 from headway.providers.http.connections import ConnectionPool, HttpResponse, header_lines, request_head
 from headway.providers.http.error_text import (
@@ -46,14 +60,22 @@ from headway.providers.http.error_text import (
     network_error_text,
     unusual_status_text,
 )
-from headway.providers.http.timeout import AttemptTimeout
-from headway.providers.limits.hints import Facts, RawResponse, understand
+from headway.providers.http.http_settings import (
+    NO_HEADERS,
+    HttpRoute,
+    HttpSettings,
+    request_headers,
+    signer_of,
+)
+from headway.providers.http.timeout import AttemptTimeout, Timeouts
+from headway.providers.limits.hints import RawResponse, understand
 from headway.providers.limits.profiles import profile_for
 from headway.providers.scrubber import Scrubber, Secret, secrets_in_headers
+from headway.providers.text_stream import TextStream
 from headway.providers.usage_check import checked_outcome, early_usage
 
 if TYPE_CHECKING:
-    from headway.providers.dialects.bedrock import Sign
+    pass
 
 #: Paths come from input rows. Usually there are few, but a bad file must not fill the memory.
 MOST_ROUTES: Final = 256
@@ -64,106 +86,6 @@ _LIMIT_KINDS: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD, Kind.QU
 _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 #: Token counts beside the answer: Llama's on Bedrock.
 _TOP_LEVEL_COUNTS: Final = ("prompt_token_count", "generation_token_count")
-_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-# -- settings -----------------------------------------------------------------------------------------------------
-
-
-class HttpSettings(msgspec.Struct, frozen=True):
-    """The address and the key. `stream` None: stream where that reports limits earlier and is known to work."""
-
-    base_url: str = ""
-    key: Secret = Secret("")
-    stream: bool | None = None
-    #: Further headers, such as an organization's; they override the default ones.
-    headers: Mapping[str, str] = _NO_HEADERS
-    #: The profile of its headers and errors, if neither its address nor its kind determines it.
-    profile: str = ""
-    region: str = ""
-    #: The largest accepted answer in bytes; 0 is no ceiling.
-    max_answer_bytes: int = MAX_ANSWER_BYTES
-    #: Further secrets to remove from answers, besides the key: the keys of other providers.
-    secrets: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"HttpSettings(key={self.key!r}, stream={self.stream})"
-
-
-def adapter_for(
-    kind: str,
-    base_url: str = "",
-    key: str = "",
-    *,
-    stream: bool | None = None,
-    headers: Mapping[str, str] | None = None,
-    profile: str = "",
-    api_version: str = "",
-    region: str = "",
-    max_answer_bytes: int = MAX_ANSWER_BYTES,
-    secrets: Iterable[str] = (),
-) -> HttpAdapter:
-    """The adapter of a configured provider."""
-    if kind not in KINDS:
-        raise ConfigError(
-            f"there is no HTTP provider of kind {kind!r}", hint=f"known kinds: {', '.join(KINDS)}"
-        )
-    asks_usage = profile_for(profile, base_url, kind).stream_usage
-    dialect = dialect_of(kind, api_version=api_version, asks_usage=asks_usage)
-    settings = HttpSettings(
-        base_url,
-        Secret(key),
-        stream,
-        headers or _NO_HEADERS,
-        profile,
-        region,
-        max_answer_bytes,
-        tuple(secrets),
-    )
-    return HttpAdapter(dialect, settings)
-
-
-def _signer(kind: str, key: str, region: str) -> tuple[Sign | None, list[str]]:
-    """The signer of requests, if they are signed; and the secret parts of the key."""
-    if kind != "bedrock":
-        return None, [key]
-    from headway.providers.dialects.bedrock import signer
-
-    return signer(key, region)
-
-
-# -- connections --------------------------------------------------------------------------------------------------
-
-
-class HttpRoute(msgspec.Struct):
-    """What all requests to a path share."""
-
-    url: URL
-    stream_url: URL
-    endpoint: ApiEndpoint
-    decode: Callable[[bytes], AnswerShape]
-    #: Whether requests are turned into streams.
-    streams: bool
-    #: The head of a request, and of one for a stream.
-    head: bytes
-    stream_head: bytes
-
-
-class _StreamField(msgspec.Struct, gc=False):
-    stream: bool | None = None
-
-
-def _asks_for_stream(request: bytes) -> bool:
-    """Whether a request asks for a stream itself."""
-    if b'"stream"' not in request:
-        return False
-    try:
-        return msgspec.json.decode(request, type=_StreamField).stream is True
-    except ValueError:
-        return False
-
-
-# -- the adapter --------------------------------------------------------------------------------------------------
 
 
 class HttpAdapter:
@@ -179,14 +101,17 @@ class HttpAdapter:
         #: Whether requests are turned into streams. The address decides, not the kind: compatible servers stream in
         #: their own ways.
         self.streams = profile_for(base_url).name in STREAMED if settings.stream is None else settings.stream
+        #: Whether the text of an answer may be sent along while it arrives, for requests that want that.
+        self._may_stream = settings.stream is not False
         key = settings.key.reveal()
-        self._sign, secrets = _signer(dialect.kind, key, settings.region)
-        self._headers = _headers(dialect.headers(key), settings.headers)
+        self._sign, secrets = signer_of(dialect.kind, key, settings.region)
+        self._headers = request_headers(dialect.headers(key), settings.headers)
         self._header_names = {name.lower() for name in self._headers}
         self._scrub = Scrubber([*secrets, *secrets_in_headers(settings.headers), *settings.secrets])
         self._most = byte_ceiling(settings.max_answer_bytes)
         self._routes: dict[str, HttpRoute] = {}
         self._pool: ConnectionPool | None = None
+        self._timeouts = Timeouts()
 
     def __repr__(self) -> str:
         return f"<HttpAdapter {self._dialect.kind} at {self._root}>"
@@ -194,6 +119,11 @@ class HttpAdapter:
     async def open(self) -> None:
         """Prepare for sending."""
         self._pool = ConnectionPool(URL(self._root))
+
+    def keep_ready(self, n: int) -> None:
+        """Have connections open for so many further requests."""
+        if self._pool is not None:
+            self._pool.keep_ready(n)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -205,16 +135,23 @@ class HttpAdapter:
         """Send the request once, and wait for its answer."""
         route = self._routes.get(request.path) or self._route(request.path)
         body = request.body
-        if route.streams or b'"stream"' in body:
-            streamed = route.endpoint.streamed(body) if route.streams else None
-            draft = route.endpoint.draft(body) if streamed is not None or _asks_for_stream(body) else None
+        streams = route.streams or (request.on_text is not None and route.may_stream)
+        if streams or b'"stream"' in body:
+            streamed = route.endpoint.streamed(body) if streams else None
+            draft = route.endpoint.draft(body) if streamed is not None or asks_for_stream(body) else None
             if draft is not None:
-                exchange = _StreamedAttempt(route, draft, streamed is not None)
+                exchange = _StreamedAttempt(route, draft, streamed is not None, request.attachments)
+                if request.on_text is not None:
+                    exchange.text = TextStream(self._scrub, request.on_text)
+                    draft.on_text = exchange.text.add
                 return await self._send_streamed(exchange, streamed or body, timeout_s, admitted)
         response: HttpResponse | None = None
-        timeout = AttemptTimeout(timeout_s)
+        timeout = self._timeouts.begin(timeout_s)
         try:
-            response = await self._post(route.head, body, route.url)
+            if request.attachments is None and self._sign is None and self._pool is not None:
+                response = await self._pool.post(route.head, body, admitted)
+            else:
+                response = await self._post(route.head, body, route.url, admitted, request.attachments)
             received = await response.read(self._most)
         except AnswerTooLong as long:
             return self._too_long(response, long)
@@ -225,7 +162,24 @@ class HttpAdapter:
             timeout.end()
         return self._answer(route, response, received)
 
-    async def _post(self, head: bytes, body: bytes, url: URL) -> HttpResponse:
+    async def _post(
+        self, head: bytes, body: bytes, url: URL, admitted: Admitted, attachments: AttachmentSource | None
+    ) -> HttpResponse:
+        if attachments is None:
+            return await self._post_body(head, body, url, admitted)
+        try:
+            whole = await attachments.open(body)
+        except BaseException as fault:
+            mark_unsent(fault)
+            raise
+        try:
+            return await self._post_body(head, whole, url, admitted)
+        finally:
+            whole.release()
+
+    async def _post_body(
+        self, head: bytes, body: bytes | AttachedBody, url: URL, admitted: Admitted
+    ) -> HttpResponse:
         if self._pool is None:
             raise RuntimeError("the adapter is not open")
         if self._sign is not None:
@@ -233,7 +187,7 @@ class HttpAdapter:
             head += header_lines(
                 {name: signed[name] for name in signed if name.lower() not in self._header_names}
             )
-        return await self._pool.post(head, body)
+        return await self._pool.post(head, body, admitted)
 
     def _route(self, path: str) -> HttpRoute:
         if len(self._routes) >= MOST_ROUTES:
@@ -246,7 +200,9 @@ class HttpAdapter:
             request_head(url, self._headers),
             request_head(stream_url, self._headers | _UNCOMPRESSED),
         )
-        route = HttpRoute(url, stream_url, endpoint, decode, self.streams, head, stream_head)
+        route = HttpRoute(
+            url, stream_url, endpoint, decode, self.streams, self._may_stream, head, stream_head
+        )
         self._routes[path] = route
         return route
 
@@ -294,7 +250,7 @@ class HttpAdapter:
         except ValueError:
             return self._not_json(route, response, body)
         if not isinstance(value, dict):
-            return self._no_answer(response, body, f"the body is no {route.endpoint.name}")
+            return self._no_answer(response, body, f"the body has no {route.endpoint.name}")
         if value.get("error"):
             return self._error(response, body)
         try:
@@ -303,8 +259,8 @@ class HttpAdapter:
             sound |= {name: counts(value).get(name) for name in _TOP_LEVEL_COUNTS}
             usage = msgspec.convert(sound, route.endpoint.shape).counted()
         except (ValueError, RecursionError):
-            return self._no_answer(response, body, f"the body is no {route.endpoint.name}")
-        return self._success(response, _valid(body, value), usage)
+            return self._no_answer(response, body, f"the body has no {route.endpoint.name}")
+        return self._success(response, valid_json(body, value), usage)
 
     def _not_json(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
         draft = route.endpoint.draft(b"")
@@ -319,7 +275,7 @@ class HttpAdapter:
                 return self._transient(response, body, str(broken))
             if draft.whole:
                 return self._assembled(response, draft)
-        return self._no_answer(response, body, _describe_body(body, response.headers.get("Content-Type", "")))
+        return self._no_answer(response, body, describe_body(body, response.headers.get("Content-Type", "")))
 
     def _no_answer(self, response: HttpResponse, body: bytes, what: str) -> Answer:
         """A 2xx with a complete body that is not an answer."""
@@ -333,10 +289,12 @@ class HttpAdapter:
     async def _send_streamed(
         self, exchange: _StreamedAttempt, body: bytes, timeout_s: float, admitted: Admitted
     ) -> Answer:
-        timeout = AttemptTimeout(timeout_s)
+        timeout = self._timeouts.begin(timeout_s)
         try:
             route = exchange.route
-            exchange.response = await self._post(route.stream_head, body, route.stream_url)
+            exchange.response = await self._post(
+                route.stream_head, body, route.stream_url, admitted, exchange.attachments
+            )
             return await self._read_stream(exchange, exchange.response, admitted)
         except (*NETWORK_ERRORS, asyncio.CancelledError) as fault:
             timeout.check_cancelled(fault)
@@ -367,13 +325,15 @@ class HttpAdapter:
         except UnreadableAnswer as broken:
             return self._transient(response, b"", str(broken), _usage_so_far(draft))
         if body is not None:
-            if exchange.made_stream and response.status == 400 and _streaming_refused(body):
+            if exchange.made_stream and self._refuses_streams(response.status, body):
                 return self._unstreamable(exchange.route, response, body)
             return self._answer(exchange.route, response, body)
         if not draft.whole:
             return self._transient(
                 response, b"", "the stream ended before the answer did", _usage_so_far(draft)
             )
+        if exchange.text is not None:
+            exchange.text.end()
         return self._assembled(response, draft)
 
     def _assembled(self, response: HttpResponse, draft: Draft) -> Answer:
@@ -411,10 +371,16 @@ class HttpAdapter:
                 raise
         return None
 
+    def _refuses_streams(self, status: int, body: bytes) -> bool:
+        """Whether a request may be refused only because it wants a stream. On Bedrock that needs a permission of its own."""
+        if self._dialect.kind == "bedrock":
+            return status == 403 or (status == 400 and b"stream" in body.lower())
+        return status == 400 and streaming_refused(body)
+
     def _unstreamable(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
         """Whether the account or the model may not stream: the original request is not at fault then."""
-        route.streams = False
-        return self._transient(response, body, "streaming is not allowed here: from now on without")
+        route.streams = route.may_stream = False
+        return self._transient(response, body, "streaming is not allowed here; continuing without it")
 
     # -- failures -------------------------------------------------------------------------------------------------
 
@@ -440,13 +406,15 @@ class HttpAdapter:
         message = self._scrub.message(facts.message)
         if message == f"HTTP {raw.status}" and is_unusual(response.status):
             message = unusual_status_text(response.status)
-        message = message or f"HTTP {response.status} with an error that says nothing"
+        message = message or f"HTTP {response.status} without an error message"
         rate_limit: RateLimit | None = None
         if facts.kind in _LIMIT_KINDS:
             without_body = understand(
                 RawResponse(raw.status, raw.headers, origin=raw.origin), self._profile, now_utc=now_utc
             )
-            rate_limit = RateLimit(_source(facts, without_body), facts.hint.retry_after_s, message, now_utc)
+            rate_limit = RateLimit(
+                limit_source(facts, without_body), facts.hint.retry_after_s, message, now_utc
+            )
         return Answer(
             checked_outcome(facts.kind, usage, facts.hint, message, wrong_path=facts.wrong_path),
             response.status,
@@ -500,15 +468,23 @@ class HttpAdapter:
         if response is not None and response.status >= 300:
             return self._refusal(response, b"")
         if timeout.expired:
-            what = "no answer" if response is None else "no whole answer"
+            what = "no answer" if response is None else "no complete answer"
             late = self._failed(
                 Kind.TIMEOUT, f"{what} within {duration_text(timeout.seconds)}", response, usage=usage
             )
             return Answer(msgspec.structs.replace(late.outcome, sent=False)) if is_unsent(fault) else late
+        if response is None and is_unsent(fault) and (why := self._exhaustion(fault)):
+            message = f"no connection to {self._host}: {why}"
+            return Answer(Outcome(Kind.TRANSIENT, message=message, reached=False, sent=False, exhausted=True))
         answer = self._failed(Kind.TRANSIENT, network_error_text(fault, self._host), response, usage=usage)
         if response is not None:
             return answer
         return Answer(msgspec.structs.replace(answer.outcome, reached=False, sent=not is_unsent(fault)))
+
+    def _exhaustion(self, fault: BaseException) -> str:
+        """Why this process could not open a connection, if it is at fault itself; "" otherwise."""
+        connected = self._pool is not None and self._pool.connected
+        return exhaustion_text(fault, connected=connected)
 
 
 class _StreamedAttempt(msgspec.Struct):
@@ -518,7 +494,10 @@ class _StreamedAttempt(msgspec.Struct):
     draft: Draft
     #: Whether this adapter turned it into a stream.
     made_stream: bool
+    attachments: AttachmentSource | None = None
     response: HttpResponse | None = None
+    #: Passes the text on while it arrives.
+    text: TextStream | None = None
 
 
 def _usage_so_far(draft: Draft) -> Usage | None:
@@ -526,57 +505,34 @@ def _usage_so_far(draft: Draft) -> Usage | None:
     return None if draft.usage is None else msgspec.structs.replace(draft.usage, partial=True)
 
 
-# -- messages -----------------------------------------------------------------------------------------------------
-
-
-def _headers(own: Iterable[tuple[str, str]], further: Mapping[str, str]) -> dict[str, str]:
-    headers = CIMultiDict(
-        {
-            "Content-Type": "application/json",
-            "Accept": "application/json",
-            "Accept-Encoding": "gzip, deflate",
-            "User-Agent": f"headway/{headway.__version__}",
-        }
+def adapter_for(
+    kind: str,
+    base_url: str = "",
+    key: str = "",
+    *,
+    stream: bool | None = None,
+    headers: Mapping[str, str] | None = None,
+    profile: str = "",
+    api_version: str = "",
+    region: str = "",
+    max_answer_bytes: int = MAX_ANSWER_BYTES,
+    secrets: Iterable[str] = (),
+) -> HttpAdapter:
+    """The adapter of a configured provider."""
+    if kind not in KINDS:
+        raise ConfigError(
+            f"there is no HTTP provider of kind {kind!r}", hint=f"known kinds: {', '.join(KINDS)}"
+        )
+    asks_usage = profile_for(profile, base_url, kind).stream_usage
+    dialect = dialect_of(kind, api_version=api_version, asks_usage=asks_usage)
+    settings = HttpSettings(
+        base_url,
+        Secret(key),
+        stream,
+        headers or NO_HEADERS,
+        profile,
+        region,
+        max_answer_bytes,
+        tuple(secrets),
     )
-    for name, value in (*own, *further.items()):
-        if not (name.isascii() and name.isprintable() and name and value.isprintable()):
-            raise ConfigError(f"the header {name!r} has a name or value that cannot be sent")
-        headers[name] = value
-    return dict(headers)
-
-
-def _valid(body: bytes, value: Any) -> bytes:
-    """The body if it is valid UTF-8 JSON; otherwise what could be decoded of it."""
-    try:
-        body.decode()
-        msgspec.json.decode(body, type=msgspec.Raw)
-    except (ValueError, RecursionError):
-        return encoded(value)
-    return body.strip()
-
-
-def _source(facts: Facts, without_body: Facts) -> str:
-    """Where a limit was reported: `without_body` is what is known without the body."""
-    if facts.kind is without_body.kind and without_body.hint.retry_after_s is not None:
-        return "headers"
-    in_body = facts.code or facts.kind is not without_body.kind or facts.hint.retry_after_s is not None
-    return "body" if in_body else "status"
-
-
-def _streaming_refused(body: bytes) -> bool:
-    """OpenAI: {"error": {"param": "stream", "code": "unsupported_value", …}} for an organization not verified."""
-    try:
-        error = mapping(mapping(decoded(body)).get("error"))
-    except ValueError:
-        return False
-    return str(error.get("param")).startswith("stream")
-
-
-def _describe_body(body: bytes, content_type: str) -> str:
-    """What a body is that is not JSON."""
-    start = body.strip()[:200]
-    if not start:
-        return "the body is empty"
-    if start[:1] in (b"{", b"["):
-        return f"the body is cut off or broken JSON ({len(body)} bytes)"
-    return f"the body is no JSON ({short_message(content_type, otherwise='no content type')[:80]})"
+    return HttpAdapter(dialect, settings)

@@ -1,7 +1,7 @@
 """The structured output of agent CLIs → how the run ended. The model's answer is never read.
 
-Three formats, distinguished by their keys: Claude Code's `result` and `rate_limit_event`, Codex's `turn.*` events,
-Gemini CLI's `response` and `error`. The output is one JSON document, or one per line; the last relevant event counts.
+Four formats, distinguished by their keys: Claude Code's `result` and `rate_limit_event`, Codex's `turn.*` events,
+Gemini CLI's `response` and `error`, opencode's `error` with `data`. The output is one JSON document, or one per line; the last relevant event counts.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.core.model import AccountWindow
 from headway.providers.limits import error_texts
+from headway.providers.limits.account_windows import windows_of_event
 from headway.providers.limits.error_bodies import ErrorInfo, collect, parse, short_text
 
 #: The relevant events are at the end; the conversation before them is not read.
 LONGEST_TAIL: Final = 262_144
 MOST_EVENTS: Final = 400
+#: Types of events that say how a run ended, also if they come after its last event.
+_TELLING: Final = ("result", "rate_limit_event", "turn.completed", "turn.failed", "error")
 #: Codex reports its own retries as errors. They are ignored.
 _INTERIM: Final = "Reconnecting"
 
@@ -28,7 +32,11 @@ class AgentResult(msgspec.Struct):
     error: ErrorInfo | None = None
     #: Whether a subscription's window rejected the run, and when it reopens, as it was written.
     rejected: bool = False
+    #: The same, or a rejection without a window, whose reason is in the error.
+    refused: bool = False
     resets_at: str = ""
+    #: The windows of the subscription, as far as they are reported.
+    windows: tuple[AccountWindow, ...] = ()
 
 
 def read(output: bytes | str | None) -> AgentResult:
@@ -40,7 +48,16 @@ def read(output: bytes | str | None) -> AgentResult:
             _take_window(event.get("rate_limit_info"), result)
         else:
             _take_event(event, kind, result)
+    error = result.error
+    if result.refused and (error is None or not (error.message or error.codes or error.status)):
+        result.rejected = True
     return result
+
+
+def is_telling(line: bytes) -> bool:
+    """Whether a line of output may say how the run ended."""
+    event = parse(line.decode("utf-8", errors="replace"))
+    return isinstance(event, dict) and event.get("type") in _TELLING
 
 
 def _tail(output: bytes | str | None) -> str:
@@ -63,10 +80,18 @@ def _events(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _take_window(info: Any, result: AgentResult) -> None:
-    """Read a `rate_limit_event`. Only a rejection without paid overage counts."""
+    """Read a `rate_limit_event`. Only a rejection without paid overage counts.
+
+    With the login of a subscription every 429 is reported as `rejected`, also one that is about the servers' load. That one
+    has neither a window nor a reset: it counts only if the `result` does not say more.
+    """
     if not isinstance(info, dict):
         return
-    result.rejected = info.get("status") == "rejected" and info.get("isUsingOverage") is not True
+    names_window = info.get("rateLimitType") is not None or info.get("resetsAt") is not None
+    refused = info.get("status") == "rejected" and info.get("isUsingOverage") is not True
+    result.rejected = refused and names_window
+    result.refused = refused
+    result.windows = windows_of_event(info)
     result.resets_at = short_text(info.get("resetsAt")) if result.rejected else ""
 
 
@@ -110,9 +135,19 @@ def _take_document(event: dict[str, Any], result: AgentResult) -> None:
 
 
 def _take_error(event: dict[str, Any], result: AgentResult) -> None:
+    inner = event.get("error")
+    if isinstance(inner, dict) and isinstance(inner.get("data"), dict):  # opencode
+        event = {**event, "error": _opencode_error(inner, inner["data"])}
     error = _error_info(event, "")
     if not error.message.startswith(_INTERIM) and event.get("severity") != "warning":
         _fail(result, error)
+
+
+def _opencode_error(error: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """The error with the wait of its headers."""
+    headers = data.get("responseHeaders")
+    wait = headers.get("retry-after") if isinstance(headers, dict) else None
+    return {"type": error.get("name"), **({} if wait is None else {"retry_after": wait}), **data}
 
 
 def _fail(result: AgentResult, error: ErrorInfo) -> None:

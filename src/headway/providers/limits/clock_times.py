@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from headway.core.model import DAY_S, MINUTE_S
+from headway.lazy_pattern import lazy_pattern
 from headway.providers.limits.durations import TimeSpan, plausible_wait
 from headway.providers.limits.instants import iso_date, wait_until
 
@@ -24,7 +24,7 @@ STEP_S: Final = MINUTE_S
 
 _MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _WEEKDAYS: Final = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-_WHEN: Final = re.compile(
+_WHEN: Final = lazy_pattern(
     r"(?:(?P<weekday>mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},?\s(?:at\s)?)?"
     r"(?:(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?\s(?P<day>\d{1,2})(?:st|nd|rd|th)?"
     r"(?:,?\s(?P<year>\d{4}))?,?\s(?:at\s)?)?"
@@ -32,7 +32,7 @@ _WHEN: Final = re.compile(
     r"(?:\s?\((?P<zone>[A-Za-z_+\-/0-9]{1,48})\)|\s(?P<short>UTC|GMT)\b)?",
     re.IGNORECASE,
 )
-_ISO: Final = re.compile(
+_ISO: Final = lazy_pattern(
     r"\d{4}-\d\d-\d\d(?:T|\s(?:at\s)?)\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?"
 )
 
@@ -56,6 +56,8 @@ def zone_of(name: str) -> tzinfo:
     """The zone of that name; UTC if it is unknown."""
     if name.upper() in ("UTC", "GMT", "Z", ""):
         return UTC
+    from zoneinfo import ZoneInfo  # Few messages name a zone.
+
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # Unknown; not a key at all; a directory such as "America".

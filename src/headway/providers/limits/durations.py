@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from headway.core.model import DAY_S, MINUTE_S
+from headway.lazy_pattern import lazy_pattern
 
 HOUR_S: Final = 3600.0
 WEEK_S: Final = 7 * DAY_S
@@ -41,15 +42,15 @@ _UNITS: Final = {
 _WORDS: Final = {"millisecond": "ms", "msec": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m"} | {
     "hour": "h", "hr": "h", "day": "d", "week": "w",
 }  # fmt: skip
-_PART: Final = re.compile(
+_PART: Final = lazy_pattern(
     r"(\d{1,12})(\.\d{1,12})?(\s?)"
     r"(milliseconds?|msecs?|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|ns|us|µs|μs|ms|s|m|h|d|w)"
     r"(?![A-Za-z])",
     re.IGNORECASE,
 )
 #: Nearly every reset, in one match: `6m0s`, `120ms`, `7.66s`.
-_COMPACT: Final = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(\d{1,9}(?:\.\d{1,9})?)(m?)s")
-_JOINT: Final = re.compile(r",?\s{0,3}(?:and\s)?")
+_COMPACT: Final = lazy_pattern(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(\d{1,9}(?:\.\d{1,9})?)(m?)s")
+_JOINT: Final = lazy_pattern(r",?\s{0,3}(?:and\s)?")
 
 
 class TimeSpan(msgspec.Struct, frozen=True, gc=False):

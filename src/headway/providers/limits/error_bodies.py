@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.lazy_pattern import lazy_pattern
+
 #: Error bodies are short. More than this is an HTML page, a stack trace or garbage.
 LONGEST_BODY: Final = 65_536
 LONGEST_CODE: Final = 80
@@ -25,7 +27,15 @@ _ERROR_STATUSES: Final = range(400, 600)
 _CODE_KEYS: Final = (
     "code", "type", "status", "error_type", "error_code", "reason", "__type", "limit_source", "provider_error_code",
 )  # fmt: skip
-_STATUS_KEYS: Final = ("code", "status", "status_code", "http_status", "raw_status_code", "api_error_status")
+_STATUS_KEYS: Final = (
+    "code",
+    "status",
+    "status_code",
+    "http_status",
+    "statusCode",
+    "raw_status_code",
+    "api_error_status",
+)
 _WAIT_KEYS: Final = (
     "retryDelay",
     "retry_after",
@@ -39,15 +49,15 @@ _MESSAGE_KEYS: Final = ("message", "detail", "msg", "error_message", "error_desc
 _INNER_KEYS: Final = ("details", "metadata", "errors", "error_info")
 _WRAPPERS: Final = frozenset({"error", "errors"})
 
-_LOOSE: Final = re.compile(
+_LOOSE: Final = lazy_pattern(
     r"""['"](code|type|status|reason|message|retryDelay|error_code|quotaId|quotaValue)['"]\s{0,4}:\s{0,4}"""
     r"""(?:"((?:[^"\\]|\\.){0,4000})"|'((?:[^'\\]|\\.){0,4000})'|(\d{1,15}))"""
 )
 _LOOSE_MOST: Final = 60
-_TITLE: Final = re.compile(r"<title[^>]{0,100}>([^<]{1,200})", re.IGNORECASE)
+_TITLE: Final = lazy_pattern(r"<title[^>]{0,100}>([^<]{1,200})", re.IGNORECASE)
 #: Line ends of an event stream. JSON may contain others that `str.splitlines` splits at, such as U+2028.
-_LINE_END: Final = re.compile(r"\r\n|\n|\r")
-_EVENT_DATA: Final = re.compile(r"^data:\s?(?=[\[{])", re.MULTILINE)
+_LINE_END: Final = lazy_pattern(r"\r\n|\n|\r")
+_EVENT_DATA: Final = lazy_pattern(r"^data:\s?(?=[\[{])", re.MULTILINE)
 
 
 class ErrorInfo(msgspec.Struct):

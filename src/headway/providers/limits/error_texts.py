@@ -14,13 +14,14 @@ import re
 from http import HTTPStatus
 from typing import Any, Final
 
+from headway.lazy_pattern import lazy_pattern
 from headway.providers.error_messages import exception_text
 from headway.providers.limits.error_bodies import LONGEST_BODY, ErrorInfo, collect, parse, search_keys
 
 _REASONS: Final = "|".join(re.escape(status.phrase) for status in HTTPStatus if status >= 400)
-_TYPE: Final = re.compile(r"(?:[\w.]{0,80}\.)?([A-Za-z_]\w{2,60})(?=:|\(|$)", re.MULTILINE)
+_TYPE: Final = lazy_pattern(r"(?:[\w.]{0,80}\.)?([A-Za-z_]\w{2,60})(?=:|\(|$)", re.MULTILINE)
 _PREFIX: Final = r"^(?:[\w.]{1,80}: |stream error: ){0,2}\[?"
-_STATUS: Final = re.compile(
+_STATUS: Final = lazy_pattern(
     _PREFIX + r"(?:"
     r"(?:Error code: |HTTP (?:status |error )?(?:code )?|API Error: |API error occurred: Status |"
     r"API error \(status |"
@@ -31,11 +32,11 @@ _STATUS: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 #: Google's JavaScript client: "Error fetching from …: [429 Too Many Requests] …"
-_BRACKETS: Final = re.compile(rf": \[(\d{{3}}) (?:{_REASONS})\]")
+_BRACKETS: Final = lazy_pattern(rf": \[(\d{{3}}) (?:{_REASONS})\]")
 #: A code after the type: "RuntimeError: insufficient_quota: …". Only words with an underscore are codes.
-_CODE: Final = re.compile(r"(?:[\w.]{1,80}: ){1,2}([a-z]{2,40}(?:_[a-z]{2,40}){1,5})(?=:|,|\s|$)")
-_AWS: Final = re.compile(r"An error occurred \((\w{3,60})\) when calling")
-_JSON: Final = re.compile(r"(?:^|[\s(\[-])(?=\{['\"\s]|\[\{)", re.MULTILINE)
+_CODE: Final = lazy_pattern(r"(?:[\w.]{1,80}: ){1,2}([a-z]{2,40}(?:_[a-z]{2,40}){1,5})(?=:|,|\s|$)")
+_AWS: Final = lazy_pattern(r"An error occurred \((\w{3,60})\) when calling")
+_JSON: Final = lazy_pattern(r"(?:^|[\s(\[-])(?=\{['\"\s]|\[\{)", re.MULTILINE)
 #: How many possible beginnings of a JSON document are tried, the last one first.
 _DOCUMENTS: Final = 6
 

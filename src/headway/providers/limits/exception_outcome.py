@@ -12,8 +12,9 @@ from typing import Final
 
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import HOPELESS
-from headway.providers.call_reports import RateLimited, limited_outcome
+from headway.providers.call_reports import KnownOutcome, RateLimited, limited_outcome
 from headway.providers.error_messages import describe_exception, short_message
+from headway.providers.exhaustion import exhaustion_text
 from headway.providers.limits.error_kinds import normalized_code
 from headway.providers.limits.error_texts import attribute, qualified_text
 from headway.providers.limits.exception_response import (
@@ -57,8 +58,13 @@ def _outcome(
     error = link.error
     if isinstance(error, RateLimited):
         return limited_outcome(error, used)
+    if isinstance(error, KnownOutcome):
+        return error.outcome
     outcome = (
-        _response_outcome(error, used) or _limit_outcome(error, used) or _connection_outcome(error, used)
+        _response_outcome(error, used)
+        or _exhausted_outcome(error, used)
+        or _limit_outcome(error, used)
+        or _connection_outcome(error, used)
     )
     if isinstance(error, retry_on) and (outcome is None or outcome.kind in HOPELESS):
         return Outcome(Kind.TRANSIENT, used, message=short_message(qualified_text(error)))
@@ -99,6 +105,12 @@ def _limit_outcome(error: BaseException, used: Usage | None) -> Outcome | None:
     """The outcome if its type, its text or its output reports a rate limit."""
     facts = limit_in_exception(error)
     return None if facts is None else Outcome(facts.kind, used, facts.hint, facts.message)
+
+
+def _exhausted_outcome(error: BaseException, used: Usage | None) -> Outcome | None:
+    """The outcome if this process had no file, port or memory left."""
+    why = exhaustion_text(error, connected=network_error_kind(error) is not None)
+    return Outcome(Kind.TRANSIENT, used, message=why, exhausted=True) if why else None
 
 
 def exit_codes_in(error: BaseException | None) -> tuple[int, ...]:

@@ -23,8 +23,9 @@ import msgspec
 from headway.core.model import DAY_S, MINUTE_S, Dimension, Hint, Kind, LimitReport
 from headway.providers.error_messages import short_message
 from headway.providers.limits import agent_events, error_bodies, error_texts, ietf_headers, limit_headers
+from headway.providers.limits.account_windows import window_of_sentence
 from headway.providers.limits.clock_times import wait_until_clock_time
-from headway.providers.limits.durations import HOUR_S, MONTH_S, TimeSpan
+from headway.providers.limits.durations import HOUR_S, MONTH_S, TimeSpan, plausible_wait
 from headway.providers.limits.error_bodies import LONGEST_CODE, ErrorInfo
 from headway.providers.limits.error_kinds import kind_of
 from headway.providers.limits.instants import parse_wait
@@ -83,7 +84,7 @@ def understand(response: RawResponse, profile: Profile, *, now_utc: float, zone:
 
 def _success_facts(response: RawResponse, profile: Profile, now_utc: float) -> Facts:
     row = limit_headers.header_row(response.headers, profile)
-    if row is None:
+    if row is None or not limit_headers.has_limits(row, profile):
         return SUCCESS_FACTS
     reports = reports_of(row, profile, limit_headers.server_clock(row, profile, now_utc))
     return Facts(None, Hint(reports)) if reports else SUCCESS_FACTS
@@ -94,14 +95,28 @@ def _agent_facts(response: RawResponse, profile: Profile, now_utc: float, zone: 
     result = agent_events.read(response.body) if profile.agent else agent_events.AgentResult()
     refused = response.status is not None and response.status >= 400
     if result.ok or (result.ok is None and not (result.rejected or refused or response.text.strip())):
-        return SUCCESS_FACTS
+        return Facts(None, Hint(windows=result.windows)) if result.windows else SUCCESS_FACTS
     error = _with_text(result.error or ErrorInfo(), response.text)
     if result.rejected:
         error.codes.insert(0, "usage_limit_reached")
         error.waits.append(result.resets_at)
-    return _failure_facts(
+    facts = _failure_facts(
         response.status if refused else error.status, error, response, profile, now_utc, zone
     )
+    return msgspec.structs.replace(facts, hint=_with_windows(facts, result, profile, now_utc))
+
+
+def _with_windows(facts: Facts, result: agent_events.AgentResult, profile: Profile, now_utc: float) -> Hint:
+    """The hint with the windows of a subscription. A reset in an event is exact; the clock time in the message is to the minute."""
+    hint, windows = facts.hint, result.windows
+    resets = [window.resets_utc for window in windows if window.closed and window.resets_utc is not None]
+    wait_s = plausible_wait(max(resets) - now_utc) if resets else None
+    if facts.kind is Kind.HOLD and wait_s is not None:
+        hint = msgspec.structs.replace(hint, retry_after_s=wait_s, precision_s=1.0)
+    elif facts.kind is Kind.HOLD and profile.agent and not any(window.closed for window in windows):
+        resets_utc = None if hint.retry_after_s is None else now_utc + hint.retry_after_s
+        windows = (*windows, window_of_sentence(facts.message, resets_utc))
+    return msgspec.structs.replace(hint, windows=windows)
 
 
 def _with_text(error: ErrorInfo, text: str) -> ErrorInfo:

@@ -14,6 +14,7 @@ import re
 from typing import Final
 
 from headway.core.model import MINUTE_S, Dimension, LimitReport
+from headway.lazy_pattern import lazy_pattern
 from headway.providers.limits.durations import TimeSpan, parse_number, plausible_wait
 from headway.providers.limits.limit_headers import HeaderRow, header_value, usual_window
 from headway.providers.limits.profile import IETF_HEADERS, Profile
@@ -27,9 +28,11 @@ _UNITS: Final = {
     "input-tokens": Dimension.INPUT,
     "output-tokens": Dimension.OUTPUT,
 }
-_ITEM: Final = re.compile(r'\s{0,4}(?:"(?P<name>[^"]{1,64})"|(?P<bare>[\w.-]{1,64}))(?P<rest>[^,]{0,200}),?')
-_PARAMETER: Final = re.compile(r';\s{0,4}(\w{1,8})=(?:"([^"]{0,32})"|([\w.:+/=-]{1,40}))')
-_PAIR: Final = re.compile(r"\b(limit|remaining|reset)\s?=\s?(\d{1,15})", re.IGNORECASE)
+_ITEM: Final = lazy_pattern(
+    r'\s{0,4}(?:"(?P<name>[^"]{1,64})"|(?P<bare>[\w.-]{1,64}))(?P<rest>[^,]{0,200}),?'
+)
+_PARAMETER: Final = lazy_pattern(r';\s{0,4}(\w{1,8})=(?:"([^"]{0,32})"|([\w.:+/=-]{1,40}))')
+_PAIR: Final = lazy_pattern(r"\b(limit|remaining|reset)\s?=\s?(\d{1,15})", re.IGNORECASE)
 
 Policies = dict[str, dict[str, str]]
 

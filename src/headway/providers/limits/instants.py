@@ -14,6 +14,7 @@ from functools import lru_cache
 from string import ascii_letters
 from typing import Final
 
+from headway.lazy_pattern import lazy_pattern
 from headway.providers.limits.durations import LONGEST_S, TimeSpan, parse_duration, plausible_wait
 
 #: From here on a number is an epoch in seconds, or in milliseconds (providers.md §1).
@@ -27,7 +28,7 @@ _MONTH: Final = {name: place for place, name in enumerate(_MONTHS, 1)}
 _TIME: Final = r"(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)"
 #: The three forms of RFC 9110 §5.6.7; only the first is still sent.
 _HTTP_DATES: Final = tuple(
-    re.compile(form)
+    lazy_pattern(form)
     for form in (
         rf"\w{{3}}, (?P<day>\d\d) (?P<month>\w{{3}}) (?P<year>\d{{4}}) {_TIME} GMT",
         rf"\w{{6,9}}, (?P<day>\d\d)-(?P<month>\w{{3}})-(?P<year>\d\d) {_TIME} GMT",

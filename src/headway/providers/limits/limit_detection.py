@@ -35,7 +35,7 @@ __all__ = ["LIMIT_KINDS", "limit_in_exception", "limit_in_report", "limit_in_res
 #: How many bytes at the end of a log or of a program's output are read.
 LOG_TAIL: Final = 262_144
 #: The message for a limit without one.
-_NO_DETAILS: Final = "a rate limit was met"
+_NO_DETAILS: Final = "a rate limit was reached"
 
 # -- exceptions -----------------------------------------------------------------------------------------------------
 

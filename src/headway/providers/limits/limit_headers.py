@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from headway.core.lanes.meter import SANE_RESET
+from headway.core.lanes.meters.meter import SANE_RESET
 from headway.core.model import DAY_S, MINUTE_S, Dimension, LimitReport
 from headway.providers.limits.durations import HOUR_S, TimeSpan, parse_number, plausible_wait
 from headway.providers.limits.instants import MILLISECOND_S, parse_wait, server_now
@@ -20,24 +20,41 @@ HeaderRow = Sequence[str | None]
 
 #: A refill time between these is a day's. The only other candidate, a minute, is 1440 times shorter.
 DAILY: Final = (0.5 * DAY_S, 1.5 * DAY_S)
+#: Spellings of header names that are remembered. A server has a few dozen.
+MOST_SPELLINGS: Final = 512
 
 
 def header_row(headers: Mapping[str, str], profile: Profile) -> HeaderRow | None:
     """The values of the headers that the profile reads, each in its place; None if there are none."""
-    places = profile.places
+    spellings = profile.spellings
     row: list[str | None] | None = None
     for name in headers:
-        place = places.get(name)
+        place = spellings.get(name)
         if place is None:
-            place = places.get(name.lower())
-            if place is None:
-                continue
+            place = _place_of(name, profile)
+        if place < 0:
+            continue
         text = headers[name]
         if isinstance(text, str):
             if row is None:
                 row = list(profile.blank)
             row[place] = text
     return row
+
+
+def _place_of(name: str, profile: Profile) -> int:
+    """The place of a header that was not met before in this spelling; -1: it is not read."""
+    place = profile.places.get(name.lower(), -1)
+    if len(profile.spellings) >= MOST_SPELLINGS:
+        profile.spellings.clear()
+    profile.spellings[str(name)] = place
+    return place
+
+
+def has_limits(row: HeaderRow, profile: Profile) -> bool:
+    """Whether a row has more than the date of the response, which every response has."""
+    known = len(row) - row.count(None)
+    return known > 1 or row[profile.places[DATE]] is None
 
 
 def header_value(row: HeaderRow, profile: Profile, name: str) -> str | None:

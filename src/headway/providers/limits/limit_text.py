@@ -1,4 +1,4 @@
-"""Whether an error text reports that a rate limit was met, and for how long. Pure: the current time is an argument.
+"""Whether an error text reports that a rate limit was reached, and for how long. Pure: the current time is an argument.
 
 The texts are those of programs that failed: standard error, logs, messages of exceptions. A model's answer is never read
 here. But an error may quote one, and not every line with the words reports a limit: `false_positives` removes those that

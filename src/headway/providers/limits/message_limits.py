@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from headway.core.model import DAY_S, MINUTE_S, Dimension
+from headway.lazy_pattern import lazy_pattern
 from headway.providers.limits.clock_times import wait_until_clock_time
 from headway.providers.limits.durations import (
     HOUR_S,
@@ -31,38 +32,38 @@ from headway.providers.limits.instants import parse_wait, wait_until
 LONGEST_MESSAGE: Final = 4096
 
 _PERIODS: Final = {"s": 1.0, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": WEEK_S, "mo": MONTH_S}
-_SHORT: Final = re.compile(r"\b(I|O)?(R|T)P(S|M|H|D|W)\b")
-_LONG: Final = re.compile(
+_SHORT: Final = lazy_pattern(r"\b(I|O)?(R|T)P(S|M|H|D|W)\b")
+_LONG: Final = lazy_pattern(
     r"(?<![^\W_])(?:(input|prompt|output|completion|generated)[ _])?(tokens?|requests?|api calls?|calls?)"
     r"(?: ?/ ?|[ _-]per[ _-])(second|min(?:ute)?|hour|day|week|month)",
     re.IGNORECASE,
 )
 #: Sentences that name the dimension, and perhaps the period. "Too many requests" alone names nothing: it is the name of
 #: status 429.
-_LOOSE: Final = re.compile(
+_LOOSE: Final = lazy_pattern(
     r"\b(?:exceeded (?:the )?|too many (?!requests\b(?!, please wait))|number of )"
     r"(input |output |request )?(tokens?|requests?|calls?)\b"
     r"(?:[^.]{0,40}?\b(?:(per[ -]minute)|(per[ -]day|daily)))?",
     re.IGNORECASE,
 )
-_LIMIT: Final = re.compile(
+_LIMIT: Final = lazy_pattern(
     r"\bLimit:? ([\d,]{1,15})\b(?: ?/ ?\w{1,6})?(?:[,.] Used:? ([\d,]{1,15}))?(?:[,.] (?:Requested|Current):? ([\d,]{1,15}))?",
     re.IGNORECASE,
 )
-_ACTUAL: Final = re.compile(r"\(actual/limit\): ([\d,]{1,15})/([\d,]{1,15})")
-_LIMIT_OF: Final = re.compile(r"\b(?:limit of|limited to|limit is) ([\d,]{1,15}) (?=\w)", re.IGNORECASE)
+_ACTUAL: Final = lazy_pattern(r"\(actual/limit\): ([\d,]{1,15})/([\d,]{1,15})")
+_LIMIT_OF: Final = lazy_pattern(r"\b(?:limit of|limited to|limit is) ([\d,]{1,15}) (?=\w)", re.IGNORECASE)
 
-_IN: Final = re.compile(
+_IN: Final = lazy_pattern(
     r"\b(?:(?:try|retry)(?: again)?|resets?|wait)(?: (?:in|after|for))? (?=\d)", re.IGNORECASE
 )
-_AT: Final = re.compile(
+_AT: Final = lazy_pattern(
     r"\b(?:try again(?: at| on)?|resets?(?: at| on)?|will reset(?: at| on)?|regain access on) "
     r"(?=\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)",
     re.IGNORECASE,
 )
 #: A Retry-After header, quoted in a text.
-_HEADER: Final = re.compile(r"\bretry[-_]after['\"]?[:=] ?['\"]?(\d{1,8})\b", re.IGNORECASE)
-_EPOCH: Final = re.compile(r"\blimit reached\|(\d{10})(?:\d{3})?\b", re.IGNORECASE)
+_HEADER: Final = lazy_pattern(r"\bretry[-_]after['\"]?[:=] ?['\"]?(\d{1,8})\b", re.IGNORECASE)
+_EPOCH: Final = lazy_pattern(r"\blimit reached\|(\d{10})(?:\d{3})?\b", re.IGNORECASE)
 #: How many possible waits in a message are tried.
 _TRIES: Final = 4
 

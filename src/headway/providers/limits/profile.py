@@ -89,6 +89,8 @@ class Profile(msgspec.Struct, frozen=True):
     day_zone: str = ""
 
     places: dict[str, int] = {}
+    #: Header names as servers spell them → the place of the header, -1 if it is not read. Filled as they are met.
+    spellings: dict[str, int] = {}
     rows: tuple[tuple[LimitHeaders, int, int, int], ...] = ()
     blank: tuple[None, ...] = ()
     all_codes: dict[str, Kind] = {}
@@ -106,6 +108,7 @@ class Profile(msgspec.Struct, frozen=True):
         )
         derived = {
             "places": places,
+            "spellings": {},
             "rows": rows,
             "blank": (None,) * (absent + 1),
             "all_codes": {**CODES, **self.codes},

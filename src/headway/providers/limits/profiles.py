@@ -344,6 +344,13 @@ _PROFILES: Final = (
         agent=True,
     ),
     Profile(
+        "opencode",
+        scope="account of the model's provider",
+        counting=USED,
+        codes={"providerautherror": Kind.AUTH, "messageabortederror": Kind.TRANSIENT},
+        agent=True,
+    ),
+    Profile(
         "generic",
         scope="unknown",
         limit_headers=(
@@ -381,9 +388,14 @@ def profile_for(*names: str) -> Profile:
             return named
         host = _host(name)
         for profile in _PROFILES:
-            if any(fnmatchcase(candidate, pattern) for pattern in profile.hosts for candidate in host):
+            if any(_matches(candidate, pattern) for pattern in profile.hosts for candidate in host):
                 return profile
     return GENERIC
+
+
+def _matches(host: str, pattern: str) -> bool:
+    """Most patterns are the name of a host. Only those with a `*` are worth compiling."""
+    return fnmatchcase(host, pattern) if "*" in pattern else host == pattern
 
 
 def _host(address: str) -> tuple[str, str]:

@@ -51,6 +51,10 @@ class SqliteDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
+        is_inner = self.connection.in_transaction
+        if is_inner:  # The transaction around it commits.
+            yield
+            return
         self._control("BEGIN IMMEDIATE")
         try:
             yield

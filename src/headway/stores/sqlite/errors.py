@@ -21,7 +21,7 @@ def explained(path: Path) -> Iterator[None]:
         raise explanation(path, error) from error
     except OSError as error:
         raise StoreError(
-            f"{path} cannot be made: {(error.strerror or str(error)).lower()}",
+            f"{path} cannot be created: {(error.strerror or str(error)).lower()}",
             hint="name another place with --db",
         ) from error
 
@@ -47,12 +47,12 @@ _EXPLANATIONS: Final = (
     (
         "disk is full",
         "no space is left for {path}",
-        "free some, then go on with 'headway resume'; what was committed is safe",
+        "free some disk space, then run 'headway resume'; everything committed is safe",
     ),
     (
         "disk I/O error",
         "{path} cannot be read or written: disk I/O error",
-        "check the disk; what was committed is safe",
+        "check the disk; everything committed is safe",
     ),
     (
         "database is locked",
@@ -68,7 +68,7 @@ _EXPLANATIONS: Final = (
     ),
     (
         "readonly database",
-        "{path} may not be written",
+        "{path} is not writable",
         "check its permissions, or name another place with --db",
     ),
     (

@@ -27,7 +27,8 @@ from headway.stores.sqlite.errors import explained
 BUSY_S: Final = 10.0
 #: The interval of retries where SQLite does not wait by itself.
 WAL_STEP_S: Final = 0.005
-CACHE_KB: Final = 4_000
+#: Of each connection; a run has four. A job of 60,000 rows took the same CPU with 4 MB, and 11 MB more memory.
+CACHE_KB: Final = 1_000
 #: Pages in the write-ahead log before a checkpoint: 32 MB, so that checkpoints are rare and a burst fits.
 CHECKPOINT_PAGES: Final = 8_000
 
@@ -44,7 +45,8 @@ class SqliteFile(SqliteDatabase):
                 raise StoreError(f"{path} is a directory", hint="name a file with --db")
             if read_only and not path.exists():
                 raise NoRecords(
-                    f"there is no database at {path}", hint="'headway run FILE' makes one; --db names another"
+                    f"there is no database at {path}",
+                    hint="'headway run FILE' creates one; --db names another",
                 )
             if not read_only:
                 _make(path)
@@ -68,7 +70,7 @@ class SqliteFile(SqliteDatabase):
         pragma("cache_size", -CACHE_KB)
         version = schema.version(self)
         if self.read_only:
-            if 0 < version < len(schema.migrations()):
+            if version < len(schema.migrations()):  # 0: the process that made the file was interrupted.
                 schema.read_as_newest(self.connection)
             pragma("query_only", 1)
             return

@@ -1,6 +1,7 @@
 """The schema of a SQLite database: its migrations, its version, and reading an older one.
 
-Migrations are numbered files. They are only applied forward, each in one transaction together with its version number.
+Migrations are numbered files. They are only applied forward, each in one transaction together with its version number; a new file
+gets all of them in one.
 
 A file that is opened for reading is not migrated. What its older schema lacks is added to the connection, in memory: a missing
 table as an empty temporary table, a missing column as a temporary view of the table with the default of the column. SQLite
@@ -13,20 +14,18 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
-from headway.errors import StoreError
+from headway.errors import NewerRecords, StoreError
 from headway.stores.sqlite.database import SqliteDatabase
 
 
 @cache
 def migrations() -> tuple[str, ...]:
     """The migrations in order. The number in the name of a file is the version after it."""
-    folder = resources.files("headway.stores.sqlite") / "migrations"
-    files = sorted(
-        (each for each in folder.iterdir() if each.name.endswith(".sql")), key=lambda each: each.name
-    )
+    folder = Path(__file__).with_name("migrations")
+    files = sorted(each for each in folder.iterdir() if each.name.endswith(".sql"))
     return tuple(each.read_text(encoding="utf-8") for each in files)
 
 
@@ -53,7 +52,7 @@ def version(db: SqliteDatabase) -> int:
             hint="name another one with --db, or move this file away",
         )
     if number > newest:
-        raise StoreError(
+        raise NewerRecords(
             f"{db.path} was written by a newer Headway (schema {number}, this one knows {newest})",
             hint="upgrade headway",
         )
@@ -64,11 +63,13 @@ def migrate(db: SqliteDatabase) -> None:
     """Apply the missing migrations. If two processes open a new file at once, the second one finds them applied."""
     known = migrations()
     while (number := version(db)) < len(known):
+        # A new file gets all of them in one transaction: one fsync, not one for each.
+        last = number + 1 if number else len(known)
         with db.transaction():
             if version(db) == number:
-                for statement in statements(known[number]):
+                for statement in statements("".join(known[number:last])):
                     db.connection.execute(statement)
-                db.connection.execute(f"PRAGMA user_version = {number + 1}")
+                db.connection.execute(f"PRAGMA user_version = {last}")
 
 
 # -- an older schema ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 provider_builder  the contract, and the builder of servers
 python_builder    the builder of functions
+command_builder   the builder of programs and agent CLIs
 """
 
 from __future__ import annotations
@@ -9,13 +10,18 @@ from __future__ import annotations
 from typing import Final
 
 from headway.config import ProviderConfig, kind_of
+from headway.wiring.builders.command_builder import CommandBuilder
 from headway.wiring.builders.provider_builder import Built, Check, HttpBuilder, ProviderBuilder
 from headway.wiring.builders.python_builder import PythonBuilder
 
 __all__ = ["BUILDERS", "Built", "Check", "ProviderBuilder", "builder_of"]
 
 #: By the name in `ProviderKind.builder`.
-BUILDERS: Final[dict[str, ProviderBuilder]] = {"http": HttpBuilder(), "python": PythonBuilder()}
+BUILDERS: Final[dict[str, ProviderBuilder]] = {
+    "http": HttpBuilder(),
+    "python": PythonBuilder(),
+    "command": CommandBuilder(),
+}
 
 
 def builder_of(provider: ProviderConfig) -> ProviderBuilder:

@@ -45,7 +45,7 @@ class PythonBuilder(ProviderBuilder):
         """Check that the function and the preflight command exist."""
         workers = workers_of(provider)
         _check_workers(workers, str(config.root), _place(config, provider))
-        return f"{workers.target} is there ({size_of(workers)} × {workers.isolation})"
+        return f"{workers.target} was found ({size_of(workers)} × {workers.isolation})"
 
 
 def _place(config: Config, provider: ProviderConfig) -> str:

@@ -6,7 +6,7 @@ other work or after a minute: if the worker dies again, the unit is the cause.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +14,8 @@ from headway.core.model import Costs, Estimate, Unit
 from headway.core.unit_states import Status
 
 if TYPE_CHECKING:
-    from headway.core.lanes.lane import Lane
-    from headway.core.lanes.meter import Meter
+    from headway.core.lanes.lane import LaneState
+    from headway.core.lanes.meters.meter import Meter
     from headway.core.lanes.queueing.unit_lengths import LengthTable
 
 NEVER: Final = float("inf")
@@ -27,7 +27,7 @@ class Entry:
 
     __slots__ = (
         "accepted", "alone_by", "attempts", "cancel_reason", "charged", "costs", "crashes", "epoch", "estimate", "fits", "flight", "guess", "lane", "marks",
-        "meters", "not_before", "probe", "refused_at", "seq", "started_at", "status", "throttles", "tries", "unit", "waits_for", "why",
+        "meters", "not_before", "probe", "ready_at", "refused_at", "seq", "started_at", "status", "throttles", "tries", "unit", "unwritten", "waits_for", "why",
     )  # fmt: skip
 
     meters: tuple[Meter, ...]
@@ -51,7 +51,7 @@ class Entry:
     #: The `basis` of the lane when this unit was last found to fit.
     fits: object
 
-    def __init__(self, unit: Unit, lane: Lane, estimate: Estimate, costs: Costs) -> None:
+    def __init__(self, unit: Unit, lane: LaneState, estimate: Estimate, costs: Costs) -> None:
         self.unit = unit
         self.lane = lane
         self.estimate = estimate
@@ -64,9 +64,13 @@ class Entry:
         #: Of a suspect: the latest instant at which it starts.
         self.alone_by = NEVER
         self.not_before = ALWAYS
+        #: When the last unit that it waits for had succeeded.
+        self.ready_at = ALWAYS
         self.waits_for = 0
+        #: While the request of the attempt waits to be written: what it was charged.
+        self.unwritten: Costs | None = None
         self.fits = None
-        #: Whether the size of such units was unknown to this run when it was started.
+        #: Whether this run had not seen enough such units to know their size when it started.
         self.guess = False
 
     @property
@@ -82,7 +86,7 @@ class Queue:
 
     def __init__(self) -> None:
         self._lengths: LengthTable | None = None
-        #: How often its order has changed.
+        #: How often the order has changed.
         self.orders = 0
         self.ready: list[tuple[int, float, int, Entry]] = []
         self.delayed: list[tuple[float, int, Entry]] = []
@@ -111,6 +115,15 @@ class Queue:
         ]
         heapify(self.ready)
 
+    def purge(self) -> None:
+        """Drop units that have ended: one of them may come again, with the same index."""
+        self.ready = [item for item in self.ready if item[3].status is Status.PENDING]
+        self.delayed = [item for item in self.delayed if item[2].status is Status.PENDING]
+        self.suspects = [item for item in self.suspects if item[2].status is Status.PENDING]
+        heapify(self.ready)
+        heapify(self.delayed)
+        heapify(self.suspects)
+
     def shorter_than(self, expected_s: float) -> int:
         """How many of the units that may start are expected to take less than this."""
         return sum(-item[1] < expected_s for item in self.ready)
@@ -130,6 +143,14 @@ class Queue:
                 heappush(self.suspects, (entry.alone_by, entry.unit.index, entry))
             else:
                 self.push(entry)
+
+    def hasten(self, until: float, codes: Container[str], now: float) -> None:
+        """The lane was reopened: units that waited for this instant or longer, or because of these codes, wait no longer."""
+        for place, (at, index, entry) in enumerate(self.delayed):
+            if at > now and (at >= until or entry.why in codes):
+                entry.not_before = now
+                self.delayed[place] = (now, index, entry)
+        heapify(self.delayed)
 
     def try_suspect(self, now: float, *, lane_idle: bool) -> None:
         """Let the next suspect start if its time has come, or if the lane has no other work."""
@@ -166,7 +187,7 @@ class Queue:
         return None
 
     def peek(self) -> Entry | None:
-        """The same without changing anything."""
+        """The next unit to start, without changing the queue."""
         alive = (item for item in self.ready if item[3].status is Status.PENDING)
         first = (
             next(alive, None)

@@ -1,0 +1,1 @@
+"""Programs as workers: what a unit of `kind = "command"` costs beside the program itself."""

@@ -1,0 +1,1 @@
+"""Agent CLIs and programs for Python: `headway.AgentWorker`."""

@@ -1,0 +1,1 @@
+"""`headway.map`, `headway.amap` and `headway.stream`: options, items, runs, results."""

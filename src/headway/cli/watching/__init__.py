@@ -1,0 +1,1 @@
+"""Commands that follow a job from any terminal: `attach` and `logs`."""

@@ -1,0 +1,1 @@
+"""What agents do and say: rows of the live view, and conversations as text."""

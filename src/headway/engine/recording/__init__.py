@@ -1,0 +1,1 @@
+"""What a run puts on record of its attempts, its lanes and its worker processes."""

@@ -1,0 +1,1 @@
+"""Lanes and open files that several runs use at the same time."""

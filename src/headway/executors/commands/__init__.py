@@ -1,0 +1,1 @@
+"""Programs as workers: any command, and the CLIs of coding agents."""

@@ -1,0 +1,1 @@
+"""The agent CLIs: how each is started, and how its events are read. Everything here is pure."""

@@ -1,0 +1,1 @@
+"""Requests without an input file: one question of `headway ask`, and the rows of `headway.frame`."""
