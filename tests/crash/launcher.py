@@ -2,6 +2,8 @@
 
     {"kill": {"at": "change_unit", "when": "before", "n": 1}}    SIGKILL around the n-th execution of a statement:
                                                                  a name of queries.sql, BEGIN, COMMIT, or a schema's
+    {"kill": {"at": "intend", "when": "after", "row": 20}}       … around the execution that brings the n-th row of a statement:
+                                                                 how many rows share an execution depends on the machine
     {"clock": [[0.5, 3600], [1.0, -7200]]}                       the wall clock jumps by the second number, this many seconds after the start
     {"clock_file": ["name", -7200]}                              … as soon as a file of this name exists
     {"migration": "ALTER TABLE …"}                               one more step of the schema
@@ -49,24 +51,34 @@ def _shape(sql: str) -> str:
     return re.sub(r"\?\d*|NULL", "?", sql)
 
 
+def _rows_of(values: tuple[Any, ...]) -> int:
+    """How many rows one execution changes: many where a parameter is a JSON array of rows."""
+    for value in values[0] if values else ():
+        if isinstance(value, str) and value.startswith("["):
+            return len(json.loads(value))
+    return 1
+
+
 def _watched(kill: dict[str, Any]) -> type[sqlite3.Connection]:
     """A connection that kills its process at the chosen statement."""
     from headway.stores.database import queries
 
     names = {_shape(sql): name for name, sql in queries().items()}
-    at, when, n = kill["at"], kill.get("when", "before"), kill.get("n", 1)
+    at, when, by_row = kill["at"], kill.get("when", "before"), "row" in kill
+    n = kill["row"] if by_row else kill.get("n", 1)
 
-    def counted(sql: str) -> bool:
+    def counted(sql: str, rows: int = 1) -> bool:
         global _seen  # noqa: PLW0603 - one process, one count.
         if _name_of(sql, names) != at:
             return False
         with _lock:
-            _seen += 1
-            return bool(_seen == n)
+            before = _seen
+            _seen += rows if by_row else 1
+            return bool(before < n <= _seen)
 
     class Watched(sqlite3.Connection):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-            chosen = counted(sql)
+            chosen = counted(sql, _rows_of(values))
             if chosen and when == "before":
                 _die()
             cursor = super().execute(sql, *values)
@@ -75,11 +87,11 @@ def _watched(kill: dict[str, Any]) -> type[sqlite3.Connection]:
             return cursor
 
         def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
-            chosen = counted(sql)
+            rows = list(rows)
+            chosen = counted(sql, len(rows))
             if chosen and when == "before":
                 _die()
             if chosen and when == "between":
-                rows = list(rows)
                 super().executemany(sql, rows[: max(1, len(rows) // 2)])
                 _die()
             cursor = super().executemany(sql, rows)

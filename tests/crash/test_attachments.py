@@ -91,8 +91,8 @@ def test_killed_while_requests_with_files_are_sent(
 ) -> None:
     stage = staged(tmp_path / "killed", quick_fake, f"sent-{at}")
     witness = Witness(stage)
-    for n, when in ((1, "before"), (3, "after")):
-        stage.ends_by_kill("run", "in.jsonl", faults={"kill": {"at": at, "when": when, "n": n}})
+    for row, when in ((1, "before"), (ROWS // 2, "after")):
+        stage.ends_by_kill("run", "in.jsonl", faults={"kill": {"at": at, "when": when, "row": row}})
         unknown = witness.note_crash()
     done = stage.run("run", "in.jsonl", "--progress", "json")
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.crash.stage import Stage, Witness, wait_for
@@ -70,10 +71,12 @@ def test_killed_at_every_statement_of_a_repair(stage: Stage, when: str) -> None:
         [stage.row(index, prompt=f"{'#repaired ' * (index % 2)}{index}") for index in range(stage.units)]
     )
     witness = Witness(stage)
-    for at in ("close_repairs", "add_repair", "COMMIT"):
-        for n in (1, 4) if at != "COMMIT" else (9, 11, 13):
-            stage.ends_by_kill(*RUN, faults={"kill": {"at": at, "when": when, "n": n}})
-            witness.note_crash()
+    points: list[dict[str, Any]] = [
+        {"at": at, "row": row} for at in ("close_repairs", "add_repair") for row in (1, 10)
+    ]
+    for point in [*points, *({"at": "COMMIT", "n": n} for n in (9, 11, 13))]:
+        stage.ends_by_kill(*RUN, faults={"kill": {**point, "when": when}})
+        witness.note_crash()
     done = stage.run(*RUN)
     assert done.returncode == 0, done.stderr
     judge(stage, witness)
