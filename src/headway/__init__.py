@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headway.api.results import CallsFailed, Result
     from headway.config.call_settings import Limits, Retry
     from headway.errors import HeadwayError, UnitError
+    from headway.flows.python_flow import Flow
     from headway.providers.call_reports import RateLimited, usage
     from headway.sdk.clients import httpx_client, httpx_transport
     from headway.sdk.permits import Lane, Permit
@@ -28,6 +29,7 @@ __all__ = [
     "AgentError",
     "AgentWorker",
     "CallsFailed",
+    "Flow",
     "HeadwayError",
     "Lane",
     "Limits",
@@ -58,6 +60,7 @@ _HOMES = {
     "AgentError": "api.agents.agent_result",
     "AgentWorker": "api.agents.agent_worker",
     "CallsFailed": "api.results",
+    "Flow": "flows.python_flow",
     "HeadwayError": "errors",
     "Lane": "sdk.permits",
     "Limits": "config.call_settings",

@@ -20,6 +20,7 @@ def test_the_names_of_headway() -> None:
         "AgentError",
         "AgentWorker",
         "CallsFailed",
+        "Flow",
         "HeadwayError",
         "Lane",
         "Limits",

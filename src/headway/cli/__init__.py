@@ -49,6 +49,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("headway.cli.watching.show:command", "Show everything about one unit."),
     "export": ("headway.cli.export:command", "Write a job's results from the store."),
     "diff": ("headway.cli.diff:command", "Show what changed between two jobs on the same rows."),
+    "validate": ("headway.cli.flows.validate:command", "Check a flow file; report every error at once."),
+    "graph": ("headway.cli.flows.graph:command", "Draw a flow as text, Mermaid or HTML."),
     "worktrees": (
         "headway.cli.agents.worktrees:command",
         "List, show and remove agents' working copies.",

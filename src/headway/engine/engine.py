@@ -212,6 +212,7 @@ class Engine(SchedulerDriver):
         state = state_after(reason, self._totals, cancelled=self._control.cancelled, lanes_alone=lanes_alone)
         if self._spec.first and reason == "complete" and self._totals.ended < self._totals.total:
             state = "interrupted"  # The other units are not run yet.
+        state = self._spec.end_state(self._recorder.store, self._totals, state)
         unfinished = self._stops.unfinished(reason, self._spec.routes)
         self._recorder.end_run(state, unfinished, end_text(state, self._totals))
         self._show()

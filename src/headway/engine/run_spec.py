@@ -11,7 +11,7 @@ from headway.core.lanes.queueing.unit_lengths import Size
 from headway.core.model import LaneSpec, Price
 from headway.engine.cache_keys import CacheUse
 from headway.providers.adapter import Adapter, OnText
-from headway.stores.records import Job
+from headway.stores.records import Job, State
 from headway.stores.store import Store
 from headway.stores.write_batch import Grow
 
@@ -112,6 +112,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     exclusive: dict[int, int] = {}
     #: Which units are added when units end; None: the job has all of its units from the start.
     grow: Grow | None = None
+    #: The state of a job whose run has ended, if its units alone do not say it.
+    end_state: Callable[[Store, Job, State], State] = lambda store, job, state: state
     #: The prices that are not known yet: they are looked up while the first requests are on their way.
     later_prices: PriceList | None = None
     #: Reads answers while they arrive; None: they are recorded when they are complete, as in every batch.

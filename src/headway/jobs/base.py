@@ -24,7 +24,7 @@ from headway.jobs.output_options import Order as Order
 from headway.jobs.output_options import OutputOptions as OutputOptions
 from headway.jobs.unit_report import UnitReport, UnitText
 from headway.providers.adapter import Adapter
-from headway.stores.records import Family, Job, NewAttachment, NewUnit, StoredRoute
+from headway.stores.records import Family, Job, NewAttachment, NewUnit, State, StoredRoute
 from headway.stores.store import Store
 from headway.stores.write_batch import Grow
 
@@ -213,6 +213,14 @@ class RunKind(JobKind):
         and may wait for any unit, by its id. A unit whose id exists in the job is not added again.
         """
         return None
+
+    def with_providers(self, config: Config, job: Job) -> Config:
+        """The settings with the providers that a job brings itself."""
+        return config
+
+    def end_state(self, store: Store, job: Job, state: State) -> State:
+        """The state of a job whose run has ended. `state` is the one that its units give."""
+        return state
 
 
 class FileJobKind(RunKind):

@@ -97,6 +97,7 @@ class RunFlags(msgspec.Struct, frozen=True):
 def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Mapping[str, str]) -> RunSpec:
     """Everything that the engine needs, from settings, keys and the job's routes."""
     config = with_agents(config, (route.provider for route in store.routes(job.id)))
+    config = run_kind_of(job).with_providers(config, job)
     prices, later = _prices(config, store, job)
     answer_check = flags.answer_check or run_kind_of(job).answer_check(job)
     work = AgentWork(config, job, flags.agents)
@@ -142,6 +143,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         cache=_cache_use(config, store, job),
         render=run_kind_of(job).renderer(job),
         grow=growth(job, then) if (then := then_of(job, flags)).template else run_kind_of(job).growth(job),
+        end_state=run_kind_of(job).end_state,
         first=flags.first,
         listener=flags.listener,
         exclusive=own_groups,
