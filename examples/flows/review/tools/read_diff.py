@@ -8,4 +8,4 @@ from typing import Any
 
 def main(call: dict[str, Any]) -> str:
     """The text of the file that `args` names, beside flow.yaml."""
-    return (Path(__file__).parents[1] / call["args"]["file"]).read_text(encoding="utf-8")
+    return str((Path(__file__).parents[1] / call["args"]["file"]).read_text(encoding="utf-8"))
