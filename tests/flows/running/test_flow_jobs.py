@@ -14,7 +14,7 @@ import pytest
 from headway.testing import fake_provider
 
 REPOSITORY = Path(__file__).parents[3]
-CONFIG = "[providers.p]\nkind = 'openai'\nbase_url = 'http://127.0.0.1:9/v1'\nmodel = 'm'\napi_key_env = 'API_KEY'\n"
+CONFIG = "[providers.p]\nkind = 'openai'\nbase_url = 'http://127.0.0.1:9/v1'\nmodel = 'm'\n"
 TOOL = """
 import os, sys, json
 
@@ -37,12 +37,7 @@ def headway(
     folder: Path, *args: str, faults: dict[str, Any] | None = None
 ) -> subprocess.CompletedProcess[str]:
     path = f"{REPOSITORY}:{REPOSITORY / 'src'}"
-    env = {
-        **os.environ,
-        "API_KEY": "key-of-tests",
-        "PYTHONPATH": path,
-        "HEADWAY_TEST_FAULTS": json.dumps(faults or {}),
-    }
+    env = {**os.environ, "PYTHONPATH": path, "HEADWAY_TEST_FAULTS": json.dumps(faults or {})}
     command = [sys.executable, "-m", "tests.crash.launcher", *args]
     return subprocess.run(
         command, check=False, cwd=folder, env=env, capture_output=True, text=True, timeout=60
