@@ -44,8 +44,6 @@ def _job_name(_ctx: click.Context, _param: click.Parameter, name: str | None) ->
 @click.argument("files", type=click.Path(allow_dash=True), nargs=-1, required=True, metavar="FILE...")
 @recipe_options
 @click.option("--name", callback=_job_name, metavar="NAME", help="Name of the new job, for its results and for other commands.")  # fmt: skip
-@click.option("--arg", multiple=True, metavar="KEY=VALUE", help="For a flow: the value of a field of its state. Text, or JSON. Wins over --state.")  # fmt: skip
-@click.option("--state", type=click.Path(path_type=Path), metavar="FILE.json", help="For a flow: the values of fields of its state, as a JSON object.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Check the input and show the plan; send and write nothing.")
 @click.option("--confirm", is_flag=True, help="Show the plan (see 'headway plan') and ask before sending.")
 @stage_options
@@ -63,9 +61,6 @@ def command(files: tuple[str, ...], **flags: Any) -> int:
     A pattern ('docs/*.txt', 'docs/**/*.md'), a directory or several files make one request for each file:
     --prompt 'Summarise: {{text}}'. With several --model, every row goes to each model. Rows and files can also be work for
     agents: --provider claude, with --worktree each in a git worktree of its own.
-
-    A flow (.yaml) is a graph of steps: agents and tools that read and write a state. --arg and --state give it values, which the
-    job keeps. The results are one file: FLOW.results.json.
 
     Everything is recorded as it happens. After Ctrl-C, a crash or a lost connection, the same command resumes the job
     and pays for nothing twice. You choose no concurrency: each lane finds its own pace.
@@ -106,10 +101,6 @@ def _run(
     say = printing.say_unless(flags["quiet"])
     flags |= {"more_files": files[1:], "out": out, "warn": say}
     kind = kind_of_input(files)
-    if kind.name != "flow" and (flags["arg"] or flags["state"]):
-        flag = "--arg" if flags["arg"] else "--state"
-        raise UsageError(f"{flag} is for flows (.yaml), and {files[0]} is none", hint="leave it out")
-    flags |= {"dry_run": dry_run, "confirm": confirm, "first": first} if kind.name == "flow" else {}
     run_flags = run_job.flags_of(kind, default=lambda: str(kind.default_output(files[0], flags)), **flags)
     options = IngestOptions(
         flags["fresh"], flags["skip_bad_rows"], counter(flags["quiet"]), say, flags["name"]

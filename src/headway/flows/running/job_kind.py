@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Self
+from typing import Any, BinaryIO, Self
 
 import msgspec
 
@@ -17,7 +17,7 @@ from headway.config.routing import Router
 from headway.errors import UsageError
 from headway.flows.running.flow_inputs import inputs_of
 from headway.flows.running.growth import FlowForm, FlowGrowth, encode_form, first_units, form_of, results_of
-from headway.flows.running.tool_programs import PREFIX, with_tools
+from headway.flows.running.tool_programs import with_tools
 from headway.flows.running.unit_requests import model_of
 from headway.flows.spec import FlowSpec, NodeSpec
 from headway.jobs.base import (
@@ -34,12 +34,6 @@ from headway.stores.files import Replacement
 from headway.stores.records import Job, State, StoredRoute
 from headway.stores.store import Store
 from headway.stores.write_batch import Grow
-
-#: Flags of `headway run` that are about rows.
-_NOT_FOR_FLOWS: Final = (
-    "prompt", "system", "max_tokens", "model", "provider", "attach", "schema", "limit", "first", "then", "allow_failures",
-    "only_failed", "skip_bad_rows", "dry_run", "confirm", "cache", "serial", "worktree", "collect",
-)  # fmt: skip
 
 
 def must_be_built(spec: FlowSpec) -> None:
@@ -109,10 +103,6 @@ class FlowSource(msgspec.Struct, frozen=True):
         ready: Callable[[], None] = lambda: None,
     ) -> int:
         """Add the routes of all nodes, and the units with which the flow begins."""
-        if not isinstance(sink, Store):
-            raise UsageError(
-                "a flow cannot be planned yet", hint="run it, or check it with 'headway validate'"
-            )
         router = Router(config)
         routes: list[StoredRoute] = []
         models: dict[str, tuple[str, str, str]] = {}
@@ -136,6 +126,8 @@ class FlowSource(msgspec.Struct, frozen=True):
 
 def _targets(config: Config, router: Router, spec: FlowSpec) -> Iterator[tuple[StoredRoute, str | None]]:
     """Where each node's units go, and the model as the node names it; None for a tool."""
+    from headway.flows.running.tool_programs import PREFIX
+
     for node in spec.nodes.values():
         if node.kind == "tool":
             provider = config.providers[PREFIX + node.id]
@@ -179,9 +171,12 @@ def _results(store: Store, job: Job) -> bytes:
 
 
 class FlowKind(FileJobKind):
-    """A graph of steps."""
+    """A graph of steps. `load` reads and checks a flow file."""
 
     name = "flow"
+
+    def __init__(self, load: Callable[[Path], FlowSpec]) -> None:
+        self._load = load
 
     def reads(self, path: str) -> bool:
         """YAML files."""
@@ -189,12 +184,7 @@ class FlowKind(FileJobKind):
 
     def open(self, path: str, stdin: BinaryIO | None, flags: Mapping[str, Any]) -> JobSource:
         """Check the flow, and read its prompts and the user's inputs."""
-        from headway.flows.flow_file import load_flow  # Reads YAML.
-
-        for flag in _NOT_FOR_FLOWS:
-            if flags.get(flag):
-                raise UsageError(f"--{flag.replace('_', '-')} is not for flows", hint="leave it out")
-        spec = load_flow(Path(path).absolute())
+        spec = self._load(Path(path).absolute())
         must_be_built(spec)
         prompts = {node.id: _text(node) for node in spec.nodes.values() if node.kind == "agent"}
         form = FlowForm(spec=spec, prompts=prompts, inputs=inputs_of(spec, flags))
