@@ -22,13 +22,11 @@ Names = str | Sequence[str]
 class Flow:
     """A graph of work. Arguments have the names and values of a flow file; relative paths begin at `folder`.
 
-    flow = headway.Flow("triage", concurrency=4)
-
-    @flow.node(writes="issues")
-    def fetch(call):
-        return [{"title": "It crashes"}]
-
-    flow.agent("triage", prompt="./prompts/triage.md", for_each="$.issues", reads="issues", writes="labels")
+    >>> import headway
+    >>> flow = headway.Flow("approval")
+    >>> flow.add("approve", "human", writes="approved")
+    >>> flow.spec().step_order
+    ('approve',)
     """
 
     def __init__(

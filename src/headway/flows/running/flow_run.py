@@ -247,7 +247,7 @@ class _NodeStep(_Step):
         yield self._node_run
 
 
-class _Turn:
+class _LoopTurn:
     """One item of a pipeline or one iteration of a loop: its nodes, in order."""
 
     def __init__(self, step: _GroupStep, number: int, item: Any) -> None:
@@ -299,17 +299,17 @@ class _GroupStep(_Step):
         super().__init__(run, spec.after, position)
         self.id, self.flow, self.position = spec.id, run, position
         self.members = run.spec.members(spec.id)
-        self.turns: list[_Turn] = []
+        self.turns: list[_LoopTurn] = []
 
     def runs(self) -> Iterator[NodeRun]:
         for turn in self.turns:
             yield from turn.runs.values()
 
-    def may_start(self, turn: _Turn, node: NodeSpec) -> bool:
+    def may_start(self, turn: _LoopTurn, node: NodeSpec) -> bool:
         """Whether a node may start as far as other items or iterations are concerned."""
         return True
 
-    def visible(self, turn: _Turn, node: NodeSpec) -> dict[str, Any]:
+    def visible(self, turn: _LoopTurn, node: NodeSpec) -> dict[str, Any]:
         """The state that a node sees."""
         return self.flow.fold.state()
 
@@ -363,7 +363,7 @@ class _PipelineStep(_GroupStep):
             and (size == AUTO or open_turns < size)
             and not self.flow.stopped
         ):
-            turn = _Turn(self, len(self.turns), self._items[len(self.turns)])
+            turn = _LoopTurn(self, len(self.turns), self._items[len(self.turns)])
             self.turns.append(turn)
             units += turn.advance()
             open_turns += not turn.is_over
@@ -373,14 +373,14 @@ class _PipelineStep(_GroupStep):
             self.reason = f"{failed} of {len(self._items)} items failed" if failed else ""
         return units
 
-    def may_start(self, turn: _Turn, node: NodeSpec) -> bool:
+    def may_start(self, turn: _LoopTurn, node: NodeSpec) -> bool:
         writers = {one for stages in self._carried[node.id].values() for one in stages}
         fields = self.flow.spec.fields
         if any(name in fields and fields[name].merge == "set_once" for name in node.writes):
             writers.add(node.id)
         return all(earlier.runs[one].is_over for one in writers for earlier in self.turns[: turn.number])
 
-    def visible(self, turn: _Turn, node: NodeSpec) -> dict[str, Any]:
+    def visible(self, turn: _LoopTurn, node: NodeSpec) -> dict[str, Any]:
         carried = self._carried[node.id]
 
         def sees(field: str, write: Write) -> bool:
@@ -409,7 +409,7 @@ class _LoopStep(_GroupStep):
             if self.turns and not self.turns[-1].is_over:
                 break
             if not self._ends() and not self.flow.stopped:
-                self.turns.append(_Turn(self, len(self.turns), None))
+                self.turns.append(_LoopTurn(self, len(self.turns), None))
             elif not self.is_over:
                 break
         return units
