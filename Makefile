@@ -1,7 +1,7 @@
 # Everything that a developer or CI runs. Everything is installed into .venv and .cache.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test some check crash soak fuzz bench servers clis lock audit clean rebuild
+.PHONY: help setup demo test some check crash soak fuzz bench servers dbos clis lock audit clean rebuild
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
@@ -26,6 +26,7 @@ PYTEST_FLAGS ?= -n auto --dist worksteal
 PATH_SUM := $(shell pwd | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.setup-$(PATH_SUM)
 SERVERS := .cache/servers/.setup-$(PATH_SUM)
+DBOS := .cache/dbos/.setup-$(PATH_SUM)
 # The agent CLIs take 1.4 GB, so all checkouts of the same versions share one folder of the user's cache (tests/agents_real/clis.py finds it).
 CLIS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-clis/$(shell sha256sum tests/agents_real/package.json | cut -c1-12)
 
@@ -86,6 +87,13 @@ servers: $(SERVERS) ## install LiteLLM's proxy and llama.cpp's server into .cach
 $(SERVERS): tests/servers/requirements.txt
 	@"$(PYTHON)" -m venv --clear .cache/servers
 	@.cache/servers/bin/pip install --quiet --disable-pip-version-check --no-deps -r tests/servers/requirements.txt
+	@touch $@
+
+dbos: $(DBOS) ## install DBOS into .cache, for make bench SECTION=flows
+
+$(DBOS): bench/flows/requirements.txt
+	@"$(PYTHON)" -m venv --clear .cache/dbos
+	@.cache/dbos/bin/pip install --quiet --disable-pip-version-check --no-deps -r bench/flows/requirements.txt
 	@touch $@
 
 clis: $(CLIS)/.complete ## install Claude Code, Codex, Gemini CLI, opencode and their Node into ~/.cache/headway-clis, for tests/agents_real (needs npm, 1.4 GB)

@@ -30,6 +30,7 @@ from bench import (
 )
 from bench.agents import section as agents
 from bench.first_minute import section as first_minute
+from bench.flows import section as flows
 from bench.planning import section as planning
 from bench.servers import section as servers
 from bench.sweep import section as sweep
@@ -86,6 +87,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "plan": planning.section,
     "workers": workers.section,
     "agents": agents.section,
+    "flows": flows.section,
     "calls": calls.section,
     "ask": asking.section,
 }

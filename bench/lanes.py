@@ -41,6 +41,8 @@ BARS: Final = (
     *(Bar(f"known-{depth}s", "longest", 1.01, 1.0) for depth in (60, 10)),
     Bar("known-1s", "input", 1.03, 1.0, {"B": (1.11, 25.0)}),
     Bar("known-1s", "longest", 1.01, 1.0, {"B": (1.11, 25.0)}),
+    # As in `make bench SECTION=real`: refusals come back as late as answers, and much has been sent by then.
+    Bar("known-fast", "input", 1.03, 4.0),
     Bar("minute-headers", "input", 1.06, 4.0),
     *(Bar(f"levels-{depth}s", "input", 1.03, 1.0) for depth in (60, 10, 1)),
     Bar("limit-drops", "input", 1.10, 40.0),

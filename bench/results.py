@@ -29,7 +29,7 @@ _MACHINE: Final = "Measured on "
 _MISSED: Final = "- missed: "
 #: The order of the sections; others come last.
 ORDER: Final = (
-    "lanes", "short", "sweep", "speed", "real", "first", "servers", "order", "sdk", "overhead", "million", "plan", "workers", "agents", "calls",
+    "lanes", "short", "sweep", "speed", "real", "first", "servers", "order", "sdk", "overhead", "million", "plan", "workers", "agents", "flows", "calls",
     "crash", "soak", "fuzz",
 )  # fmt: skip
 #: What a measurement depends on, besides the machine. The results themselves lie in the same folder.

@@ -31,7 +31,7 @@ All commands have `-v`, `--verbose` (or `HEADWAY_DEBUG=1`), which adds the trace
 | 1 | some units failed, or their lane stopped; the records cannot be read or written; `headway doctor` found a problem; `--confirm` without `--first` was answered with no |
 | 2 | an error in usage or configuration |
 | 3 | stopped by a deadline or a budget, or after the units of `--first` (also if `--confirm` was answered with no); `headway resume` continues |
-| 4 | parked on a hold longer than `--max-hold` |
+| 4 | parked on a hold longer than `--max-hold`, or on a flow's human step (`headway approve`) |
 | 130 | interrupted; `headway resume` continues |
 """
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from headway.api.agents.agent_worker import AgentWorker
     from headway.api.asking.ask import aask, ask
     from headway.api.asking.frame import frame
+    from headway.api.flow_runs import Flow
     from headway.api.mapping.map_stream import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
     from headway.api.pool.run_pool import PoolResult, run_pool
     from headway.api.pool.work_units import WorkerResult, WorkUnit
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from headway.api.results import CallsFailed, Result
     from headway.config.call_settings import Limits, Retry
     from headway.errors import HeadwayError, UnitError
-    from headway.flows.python_flow import Flow
     from headway.providers.call_reports import RateLimited, usage
     from headway.sdk.clients import httpx_client, httpx_transport
     from headway.sdk.permits import Lane, Permit
@@ -60,7 +60,7 @@ _HOMES = {
     "AgentError": "api.agents.agent_result",
     "AgentWorker": "api.agents.agent_worker",
     "CallsFailed": "api.results",
-    "Flow": "flows.python_flow",
+    "Flow": "api.flow_runs",
     "HeadwayError": "errors",
     "Lane": "sdk.permits",
     "Limits": "config.call_settings",

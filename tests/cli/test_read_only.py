@@ -34,14 +34,10 @@ READ_ONLY = (
 
 
 def make_older(db: Path) -> None:
-    """Undo the newest migration (14: transcripts, worker processes)."""
-    assert len(migrations()) == 14, "undo the newest migration here"
+    """Undo the newest migration (17: events of nodes)."""
+    assert len(migrations()) == 17, "undo the newest migration here"
     with closing(sqlite3.connect(db, isolation_level=None)) as connection:
-        connection.executescript(
-            "DROP VIEW messages; CREATE VIEW messages AS SELECT uid FROM units; DROP TABLE transcripts;"
-            "DROP INDEX workers_by_job; DROP INDEX living_workers;"
-            "ALTER TABLE workers DROP COLUMN run; ALTER TABLE workers DROP COLUMN uid;"
-        )
+        connection.execute("DROP TABLE node_events")
         connection.execute(f"PRAGMA user_version = {len(migrations()) - 1}")
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from headway.errors import StoreError
 from headway.stores.answer_cache import AnswerSource, CachedModel, CallsSaved, KeyProgress, UnkeyedUnit
 from headway.stores.records import Attempt, NewUnit, StoredRoute, UnitChange
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
-from headway.stores.write_batch import WriteBatch
+from headway.stores.write_batch import Grow, WriteBatch
 
 from .records import MODELS, begun, end, new_job, statuses, the_job
 
@@ -394,3 +396,142 @@ def test_an_adopted_answer_can_be_adopted_again_and_outlives_its_job(store: Stor
     store.forget(middle)
     assert bodies(store, job) == [b'{"n":0}', None]
     assert store.cache.saved(job) == CallsSaved(1, 10, 20, 0.5)
+
+
+def test_answers_of_several_units_include_those_of_other_units(store: Store) -> None:
+    first = keyed_job(store, "ab", "first")
+    answer(store, first, 0, 1)
+    second = keyed_job(store, "ba", "second")
+    store.cache.serve(second, -1, 9, 400.0)
+
+    assert store.answers(second, [0, 1]) == {0: b'{"n":1}', 1: b'{"n":0}'}
+    assert [end.status for end in store.unit_ends(second, -1, 9)] == ["cached", "cached"]
+
+
+# -- units that are added with their answer ---------------------------------------------------------------------------
+
+
+def adding(*units: NewUnit) -> Grow:
+    return lambda store, ended: units
+
+
+def grow(store: Store, job: int, *units: NewUnit) -> WriteBatch:
+    """Add units in a batch."""
+    batch = WriteBatch(job, caching=True, grow=adding(*units))
+    batch.look = True
+    store.commit(batch)
+    return batch
+
+
+def test_an_answer_is_found_by_its_key(store: Store) -> None:
+    job = keyed_job(store, "ab")
+    answer(store, job, 0)
+
+    found = store.cache.find(b"a")
+    assert found == (job << 32, b'{"n":0}')
+    assert store.cache.answer_at(job << 32) == b'{"n":0}'
+    assert store.cache.find(b"b") is None
+    assert store.cache.answer_at((job << 32) + 1) is None
+
+
+def test_the_answer_of_a_unit_that_was_added_with_a_key_is_cached(store: Store) -> None:
+    job = keyed_job(store, "-")
+    route = store.routes(job)[0].id
+    grow(store, job, NewUnit("new", route, PATH, b"{}", key=b"k"))
+    assert statuses(store, job) == ["pending", "pending"]
+    answer(store, job, 0, 1)
+
+    assert store.cache.find(b"k") == ((job << 32) + 1, b'{"n":1}')
+    assert [entry.entries for entry in store.cache.entries_by_model()] == [1]
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_unit_may_be_added_with_the_answer_of_another(store: Store, removed: bool) -> None:
+    first = keyed_job(store, "a", "first")
+    answer(store, first, 0)
+    found = store.cache.find(b"a")
+    assert found is not None
+    if removed:
+        store.forget(first)
+    job = keyed_job(store, "-", "second")
+    route = store.routes(job)[0].id
+    new = NewUnit("hit", route, PATH, b"{}", key=b"a", source=found[0])
+    batch = grow(store, job, new, NewUnit("sent", route, PATH, b"{}"))
+
+    assert batch.grown == [(1, new), (2, NewUnit("sent", route, PATH, b"{}"))]
+    assert (batch.followed, batch.totals()["cached"], batch.ungrown) == ([1], 1, [])
+    assert statuses(store, job) == ["pending", "cached", "pending"]
+    result = store.results(job, 0, 1)[0]
+    assert (result.body, result.input_tokens, result.output_tokens, result.cached_tokens) == (
+        b'{"n":0}',
+        10,
+        20,
+        3,
+    )
+    assert result.finished_utc is not None
+    assert (the_job(store, "second").total, the_job(store, "second").counts["cached"]) == (3, 1)
+    assert store.cache.saved(job) == CallsSaved(1, 10, 20, 0.5)
+    source = store.cache.source(job, 1)
+    assert source == AnswerSource(None if removed else "first", 0, None if removed else "u0")
+
+
+def test_a_source_may_itself_have_the_answer_of_another(store: Store) -> None:
+    job = keyed_job(store, "a")
+    answer(store, job, 0)
+    route = store.routes(job)[0].id
+    grow(store, job, NewUnit("second", route, PATH, b"{}", source=job << 32))
+    grow(store, job, NewUnit("third", route, PATH, b"{}", source=(job << 32) + 1))
+
+    assert bodies(store, job) == [b'{"n":0}'] * 3
+    assert store.cache.source(job, 2) == AnswerSource("translate", 0, "u0")
+    assert store.cache.saved(job).cost_usd == 1.0
+
+
+def test_a_unit_that_is_added_with_an_answer_may_add_others(store: Store) -> None:
+    job = keyed_job(store, "a")
+    route, source = store.routes(job)[0].id, job << 32
+    calls: list[list[int]] = []
+
+    def chain(store: Store, ended: Sequence[int]) -> list[NewUnit]:
+        calls.append(list(ended))
+        return [NewUnit(f"c{n}", route, PATH, b"{}", source=source) for n in ended if n < 3]
+
+    lane = store.lane("key-a", "alpha/m").id
+    batch = WriteBatch(job, caching=True, grow=chain)
+    batch.change(0, UnitChange("succeeded", 1, lane, finished_utc=300.0))
+    batch.attempts.append(Attempt(0, 1, lane, "succeeded", finished_utc=300.0))
+    batch.answers.append((0, 200, None, b"{}"))
+    store.commit(batch)
+
+    assert calls == [[0], [1], [2], [3]]
+    assert [index for index, _ in batch.grown] == [1, 2, 3]
+    assert statuses(store, job) == ["succeeded", "cached", "cached", "cached"]
+
+
+def test_at_most_a_page_is_added_in_one_transaction(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.stores.store.GROWTH_PAGE", 2)
+    job = keyed_job(store, "a")
+    answer(store, job, 0)
+    route = store.routes(job)[0].id
+
+    def chain(store: Store, ended: Sequence[int]) -> list[NewUnit]:
+        return [NewUnit(f"c{n}", route, PATH, b"{}", source=job << 32) for n in ended if n < 5]
+
+    batch = WriteBatch(job, grow=chain)
+    batch.ended_before.append(0)
+    store.commit(batch)
+    assert (batch.ungrown, the_job(store).total) == ([2], 3)
+    rest = WriteBatch(job, grow=chain)
+    rest.ended_before += batch.ungrown
+    store.commit(rest)
+    assert (rest.ungrown, the_job(store).total) == ([4], 5)
+
+
+def test_a_source_without_an_answer_is_an_error(store: Store) -> None:
+    job = keyed_job(store, "a")
+    route = store.routes(job)[0].id
+    with pytest.raises(StoreError, match="which has none"):
+        grow(store, job, NewUnit("hit", route, PATH, b"{}", source=job << 32))
+    with pytest.raises(StoreError, match="while its job runs"):
+        store.add_units(job, 1, [NewUnit("hit", route, PATH, b"{}", source=job << 32)])
+    assert the_job(store).total == 1

@@ -287,14 +287,46 @@ def test_a_unit_is_added_once(store: Store) -> None:
 
 
 def test_units_that_ended_without_a_batch_grow_the_job_later(store: Store) -> None:
-    """Units get answers from the cache and from other jobs without a batch."""
+    """Units get answers from the cache and from other jobs without a batch. A failure may add units, too."""
     job = job_with_edges(store)
     [route] = store.routes(job)
     end(store, job, 0, "succeeded")
     end(store, job, 3, "failed")
-    assert [unit.custom_id for _, unit in store.grow(job, children(route.id))] == ["u0.0", "u0.1"]
+    grown = store.grow(job, children(route.id))
+    assert [unit.custom_id for _, unit in grown] == ["u0.0", "u0.1", "u3.0", "u3.1"]
     assert store.grow(job, children(route.id)) == []
-    assert the_job(store).total == 7
+    assert the_job(store).total == 9
+
+
+def test_a_job_without_ends_is_looked_at_once(store: Store) -> None:
+    job = job_with_edges(store)
+    [route] = store.routes(job)
+    calls: list[list[int]] = []
+
+    def grow(store: Store, ended: Sequence[int]) -> list[NewUnit]:
+        calls.append(list(ended))
+        return [new_unit("first", route.id)]
+
+    assert [index for index, _ in store.grow(job, grow)] == [5]
+    assert calls == [[]]
+
+
+def test_a_batch_may_look_for_units_although_none_has_ended(store: Store) -> None:
+    job = job_with_edges(store)
+    [route] = store.routes(job)
+    calls: list[list[int]] = []
+
+    def grow(store: Store, ended: Sequence[int]) -> list[NewUnit]:
+        calls.append(list(ended))
+        return [new_unit("more", route.id)]
+
+    for look in (False, True):
+        batch = WriteBatch(job, grow=grow)
+        batch.change(1, UnitChange("pending"))
+        batch.look = look
+        store.commit(batch)
+    assert calls == [[]]
+    assert [unit.custom_id for _, unit in batch.grown] == ["more"]
 
 
 def test_growth_that_fails_records_nothing(store: Store) -> None:

@@ -8,7 +8,7 @@ from headway.stores.records import Attempt
 from headway.stores.store import ENDED, Store
 from headway.stores.write_batch import WriteBatch
 
-from .records import begun, end, statuses, the_job
+from .records import begun, end, intend, statuses, the_job
 from .test_answer_cache import answer, bodies, keyed_job
 from .test_edges import job_with_edges
 
@@ -130,3 +130,19 @@ def test_a_command_is_done_once_its_batch_is_committed(store: Store) -> None:
     batch.done_commands.append((command, 251.0))
     store.commit(batch)
     assert store.is_done(command)
+
+
+@pytest.mark.parametrize("only_failed", [False, True])
+def test_units_that_stay_ended_are_left_alone(store: Store, only_failed: bool) -> None:
+    job, _, lane = begun(store, 6)
+    for index, status in ((0, "failed"), (1, "failed"), (2, "timed_out"), (3, "succeeded"), (4, "skipped")):
+        end(store, job, index, status)
+    intend(store, job, lane, 5)
+    store.begin(job, {}, "o", 400.0, only_failed=only_failed, stay=[0, 2, 5])
+
+    skipped = "skipped" if only_failed else "pending"
+    assert statuses(store, job) == ["failed", "pending", "timed_out", "succeeded", skipped, "pending"]
+    counts = the_job(store).counts
+    assert (counts["failed"], counts["timed_out"], counts["succeeded"]) == (1, 1, 1)
+    store.begin(job, {}, "o", 500.0, only=[0], stay=[0, 2])
+    assert statuses(store, job)[:3] == ["pending", "pending", "timed_out"]

@@ -29,6 +29,7 @@ from headway.stores.records import (
     StoredClaim,
     StoredRoute,
     UnitChange,
+    UnitEndRow,
     UnitResult,
     UnknownOutcome,
     UsageSample,
@@ -742,6 +743,60 @@ def test_pending_counts_waiting_units_by_route(store: Store) -> None:
     assert store.pending(job) == {b: 3}
 
 
+@pytest.mark.parametrize("n", [7, 8, 31, 32, 45, 100])
+def test_a_large_batch_gives_every_unit_its_own_values(store: Store, n: int) -> None:
+    job, _, lane = begun(store, n)
+    note_running(store, job, 205.0, *range(n))
+    batch = WriteBatch(job)
+    for index in range(n):
+        cost_usd = index / 4 if index % 3 else None  # Some rows have a NULL where others have a number.
+        attempt = Attempt(
+            index, 1, lane, "succeeded", None, None, 200, f"r{index}", 206.0, 207.0 + index, index, 2 * index, 0, cost_usd,
+        )  # fmt: skip
+        batch.attempts.append(attempt)
+        change = UnitChange(
+            "succeeded", 1, lane, None, None, None, None, 207.0 + index, index, 2 * index, 0, cost_usd
+        )
+        batch.change(index, change)
+        batch.answers.append((index, 200, f"r{index}", b'{"n":%d}' % index))
+    store.commit(batch)
+
+    results = store.results(job, -1, n + 1)
+    assert [result.index for result in results] == list(range(n))
+    for index, result in enumerate(results):
+        assert (result.custom_id, result.status, result.attempts) == (f"u{index}", "succeeded", 1)
+        assert (result.started_utc, result.finished_utc) == (205.0, 207.0 + index)
+        assert (result.input_tokens, result.output_tokens) == (index, 2 * index)
+        assert result.cost_usd == (index / 4 if index % 3 else None)
+        assert (result.request_id, result.body) == (f"r{index}", b'{"n":%d}' % index)
+        (attempt_view,) = store.attempts(job, index)
+        assert attempt_view.finished_utc == 207.0 + index
+
+
+def test_all_changes_of_a_unit_in_one_batch_count_and_the_last_one_stays(store: Store) -> None:
+    job, _, lane = begun(store, 40)
+    batch = WriteBatch(job)
+    for index in range(40):
+        batch.change(index, UnitChange("pending", 1, lane, "rate", "first", cost_usd=0.5))
+    for index in range(0, 40, 2):
+        batch.change(index, UnitChange("pending", 1, lane, "rate", "second", cost_usd=0.25))
+    batch.change(4, UnitChange("succeeded", 1, lane, finished_utc=300.0))
+    store.commit(batch)
+
+    for result in store.results(job, -1, 99):
+        if result.index == 4:
+            assert (result.status, result.attempts, result.cost_usd, result.message) == (
+                "succeeded",
+                3,
+                0.75,
+                None,
+            )
+        elif result.index % 2:
+            assert (result.attempts, result.cost_usd, result.message) == (1, 0.5, "first")
+        else:
+            assert (result.attempts, result.cost_usd, result.message) == (2, 0.75, "second")
+
+
 def test_next_of_route_gives_waiting_units_by_index_after_the_cursor(store: Store) -> None:
     job = store.add_job(new_job())
     a, b = (store.add_route(job, StoredRoute("alpha", "openai", model)) for model in "ab")
@@ -1248,3 +1303,89 @@ def test_one_commit_is_all_or_nothing(store: Store) -> None:
     assert store.job("undone") is None
     add("kept", fails=False)
     assert store.job("kept") is not None
+
+
+# -- labels ----------------------------------------------------------------------------------------------------
+
+
+def test_a_job_may_have_several_routes_with_one_model(store: Store) -> None:
+    job = store.add_job(new_job())
+    plain = store.add_route(job, StoredRoute("alpha", "openai", "m"))
+    drafts = store.add_route(job, StoredRoute("alpha", "openai", "m", label="draft"))
+
+    assert len({plain, drafts}) == 2
+    assert store.add_route(job, StoredRoute("alpha", "openai", "m", label="draft")) == drafts
+    assert store.routes(job) == [
+        StoredRoute("alpha", "openai", "m", plain),
+        StoredRoute("alpha", "openai", "m", drafts, label="draft"),
+    ]
+
+
+def test_counts_by_lane_are_the_sums_of_its_routes(store: Store) -> None:
+    job = store.add_job(new_job())
+    routes = [store.add_route(job, StoredRoute("alpha", "openai", "m", label=label)) for label in ("a", "b")]
+    store.add_units(job, 0, [new_unit(f"u{n}", routes[n % 2]) for n in range(5)])
+    store.seal(job, 5, MODELS, "d2")
+    end(store, job, 1, "succeeded")
+    end(store, job, 2, "succeeded")
+
+    assert store.per_lane(job) == {"alpha/m": {"pending": 3, "succeeded": 2}}
+    assert store.per_route(job)[routes[1]] == {"pending": 1, "succeeded": 1}
+
+
+# -- ends and answers of many units --------------------------------------------------------------------------------------
+
+
+def test_ends_are_read_by_index_without_answers(store: Store) -> None:
+    job, _, lane = begun(store, 6)
+    other, _, _ = begun(store, 2, "other")
+    end(store, job, 1, "succeeded", cost_usd=0.5)
+    end(store, job, 3, "failed", code="invalid", message="no")
+    end(store, job, 4, "skipped")
+    end(store, other, 0, "succeeded")
+    intend(store, job, lane, 5)
+
+    failed = UnitEndRow(3, "u3", "failed", "invalid", "no", None)
+    assert store.unit_ends(job, -1, 2) == [UnitEndRow(1, "u1", "succeeded", None, None, 0.5), failed]
+    assert store.unit_ends(job, 2, 9) == [failed, UnitEndRow(4, "u4", "skipped", None, None, None)]
+    assert store.unit_ends(job, 4, 9) == []
+
+
+def test_answers_of_several_units_are_read_at_once(store: Store) -> None:
+    job, _, _ = begun(store, 4)
+    batch = WriteBatch(job)
+    for index in (0, 2):
+        batch.change(index, UnitChange("succeeded", finished_utc=300.0))
+        batch.answers.append((index, 200, None, b"answer %d" % index))
+    store.commit(batch)
+
+    assert store.answers(job, [2, 1, 0, 99]) == {0: b"answer 0", 2: b"answer 2"}
+    assert store.answers(job, []) == {}
+
+
+# -- values beside the units -----------------------------------------------------------------------------------------
+
+
+def test_a_job_keeps_lists_of_values(store: Store) -> None:
+    job, other = ready_job(store)[0], ready_job(store, name="other")[0]
+    store.add_values(job, "rows", 0, [b"a", b"b"])
+    store.add_values(job, "rows", 2, [b"c"])
+    store.add_values(job, "nothing", 0, [])
+    store.set_value(job, "approvals", 7, b"yes")
+    store.add_values(other, "rows", 0, [b"x"])
+
+    assert store.values(job, "rows", 0, 9) == [b"a", b"b", b"c"]
+    assert store.values(job, "rows", 1, 1) == [b"b"]
+    assert store.values(job, "approvals", 0, 9) == [b"yes"]
+    assert [store.count_values(job, name) for name in ("rows", "approvals", "nothing")] == [3, 1, 0]
+    store.set_value(job, "rows", 1, b"B")
+    assert store.values(job, "rows", 0, 9) == [b"a", b"B", b"c"]
+
+
+def test_values_are_removed_with_their_job(store: Store) -> None:
+    job, other = ready_job(store)[0], ready_job(store, name="other")[0]
+    for each in (job, other):
+        store.add_values(each, "rows", 0, [b"a"])
+    store.forget(job)
+
+    assert (store.count_values(job, "rows"), store.count_values(other, "rows")) == (0, 1)

@@ -47,8 +47,13 @@ def _name_of(sql: str, names: dict[str, str]) -> str:
 
 
 def _shape(sql: str) -> str:
-    """The text of a statement, independent of parameters that the store has written into it as NULL."""
-    return re.sub(r"\?\d*|NULL", "?", sql)
+    """The text of a statement, independent of the number of rows in it and of parameters that the store has written into it as NULL."""
+    return re.sub(r"(\([^()]*\))(?:, \1)+", r"\1", re.sub(r"\?\d*|NULL", "?", sql))
+
+
+def _rows_in(sql: str) -> int:
+    """How many rows a statement has in it."""
+    return 1 + len(re.findall(r"\), \(", sql))
 
 
 def _rows_of(values: tuple[Any, ...]) -> int:
@@ -88,7 +93,7 @@ def _watched(kill: dict[str, Any]) -> type[sqlite3.Connection]:
 
         def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
             rows = list(rows)
-            chosen = counted(sql, len(rows))
+            chosen = counted(sql, len(rows) * _rows_in(sql))
             if chosen and when == "before":
                 _die()
             if chosen and when == "between":

@@ -21,7 +21,7 @@ CLEARING = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes", "forget_transcripts",
     "forget_rendered", "forget_edges", "forget_requests", "forget_units",
     "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims",
-    "forget_attachments", "forget_attachment_uses", "forget_job",
+    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", "forget_job",
 )  # fmt: skip
 #: Once in the life of a database.
 FIRST = ("add_salt",)
@@ -42,7 +42,7 @@ RETRYING = ("copy_answer", "forget_hit", "move_hits", "forget_cached", "forget_f
 #: Reached by a second Ctrl-C between an intent and its send; its transaction is that of WORKING.
 #: `add_note` is what a worker process left; `set_total` and `add_same_request` are for units that come while a job runs:
 #: tests/api/test_durable.py kills there. `reopen_unit` and `set_request` are for units of a worker pool that are submitted again:
-#: tests/api/test_pool.py kills there. Attached files: test_attachments.py kills there. Lines of agents and worker processes: test_agents.py kills there. Reused answers: test_files_and_models.py. Edges, late requests and skipped units: test_conversations.py and tests/jobs/test_growing.py kill there.
+#: tests/api/test_pool.py kills there. Events of nodes: test_flows.py kills there. Attached files: test_attachments.py kills there. Lines of agents and worker processes: test_agents.py kills there. Reused answers: test_files_and_models.py. Edges, late requests and skipped units: test_conversations.py and tests/jobs/test_growing.py kill there.
 ELSEWHERE = {
     "release": "WORKING",
     "forget_old_clients": "BEGINNING",
@@ -61,9 +61,13 @@ ELSEWHERE = {
     "use_attachment": "TAKING_IN",
     "set_rendered": "WORKING",
     "set_chars": "WORKING",
+    "add_node_event": "WORKING",
+    "forget_key": "WORKING",
     "set_message": "WORKING",
     "add_reusable": "TAKING_IN",
     "take_reusable": "TAKING_IN",
+    "set_value": "TAKING_IN",
+    "reopen_except": "BEGINNING",
 }
 
 SIDES = ("before", "after")

@@ -298,6 +298,7 @@ def test_a_restart_does_not_exceed_the_limit(stage: Stage) -> None:
     with fake_process("--rpm", "60", "--burst", "6500ms", "--latency", "10ms", "--headers", "none") as fake:
         stage.fake = fake
         stage.configure('rpm = 60\nburst = "6s"')
+        began = time.monotonic()
         for more in (7, 8, 9):
             with stage.process("run", "in.jsonl") as process:
                 wait_for(
@@ -308,7 +309,9 @@ def test_a_restart_does_not_exceed_the_limit(stage: Stage) -> None:
                 process.wait()
         total = fake.stats()["total"]
         assert total["refused"] == {}, "nothing was refused"
-        assert total["received"] <= 10
+        assert (
+            total["received"] <= 7 + time.monotonic() - began
+        )  # A slow start of a process refills the bucket.
 
 
 def test_killed_while_a_large_input_is_ingested(stage: Stage, reference: Reference) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from tests.engine.test_engine import PATIENCE_S, Adapter, ended, good, until
 from headway.core.model import Kind, LaneLimits, LaneSpec, Outcome, RetryPolicy
 from headway.engine import run_spec
 from headway.engine.engine import Engine
+from headway.engine.observer import Observer
 from headway.engine.run_spec import Render, RenderedRequest
 from headway.errors import UsageError
 from headway.providers.adapter import Answer, Request
@@ -50,9 +52,16 @@ def joined(store: Store, index: int) -> RenderedRequest:
 
 
 def engine_of(
-    store: Store, adapter: Adapter, *, render: Render | None = joined, grow: Grow | None = None
+    store: Store,
+    adapter: Adapter,
+    *,
+    render: Render | None = joined,
+    grow: Grow | None = None,
+    observers: Sequence[Observer] = (),
+    name: str = "job",
+    **more: Any,
 ) -> Engine:
-    job = store.job("job")
+    job = store.job(name)
     assert job is not None
     retry = RetryPolicy(base_s=0.01, cap_s=0.01, max_attempts=2)
     specs = {name: LaneSpec(name, LaneLimits(max_concurrency=2), retry) for name in LANES}
@@ -67,8 +76,9 @@ def engine_of(
         timeout_s=10.0,
         render=render,
         grow=grow,
+        **more,
     )
-    return Engine(lambda: store, plan, [])
+    return Engine(lambda: store, plan, observers)
 
 
 async def echo(request: Request) -> Answer:

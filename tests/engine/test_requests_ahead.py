@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from tests.engine.test_engine import Adapter, ended, engine_of, good
@@ -13,6 +14,7 @@ from headway.engine.intents import MOST_AHEAD, Intents, due_soon
 from headway.stores.records import StoredLane
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 
 class Counted(Store):
@@ -44,20 +46,9 @@ async def test_a_fast_job_reads_many_requests_at_once() -> None:
     assert len(store.reads) < 300
 
 
-class Batch:
-    """The part of a writer that intents need."""
-
-    def __init__(self) -> None:
-        self.batch: Any = self
-        self.intended: list[int] = []
-
-    def intend(self, index: int, lane: int) -> None:
-        self.intended.append(index)
-
-
 def test_a_lane_whose_units_in_memory_are_all_recorded_looks_no_further() -> None:
-    batch = Batch()
-    intents = Intents(batch, 1, MOST_AHEAD)  # type: ignore[arg-type]
+    writer: Any = SimpleNamespace(batch=WriteBatch(1))
+    intents = Intents(writer, 1, MOST_AHEAD)
     handle = LaneHandle("lane", "lane", StoredLane(1, "lane", "lane", None, None, None))
     handle.lane = lane = one_lane(LaneLimits())
     lane.traffic.first_start_at, lane.succeeded, lane.wake_at = 0.0, 100, 0.0
@@ -71,4 +62,4 @@ def test_a_lane_whose_units_in_memory_are_all_recorded_looks_no_further() -> Non
     assert intents.look_ahead(handle, next_units, 20, 0.5) == list(range(20))
     assert intents.look_ahead(handle, next_units, 20, 0.5) == []
     assert asked == [20]
-    assert batch.intended == list(range(20))
+    assert writer.batch.intents == dict.fromkeys(range(20), handle.id)

@@ -12,7 +12,7 @@ from headway.core.lanes.queueing.unit_lengths import NOTHING_KNOWN, LengthTable,
 from headway.engine.run_spec import UnitRoute
 from headway.engine.units import length_index
 from headway.engine.units.unit_cursors import StoreSource, family_name
-from headway.stores.records import NewJob, NewUnit, StoredRoute, UnitChange
+from headway.stores.records import NewJob, NewUnit, PendingUnit, StoredRoute, UnitChange
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
@@ -209,3 +209,31 @@ def test_units_of_a_serial_run_are_taken_out_of_turn(store: Store) -> None:
     rest = source.fetch(FetchSerial(9), store)
     assert isinstance(rest.event, SerialUnits)
     assert ([unit.index for unit in rest.event.units], rest.unfetched) == ([2, 4], {"lane": 0})
+
+
+def test_routes_without_units_are_not_read_again_until_units_are_added(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = store.add_job(NewJob("job", "flow", "in", "d", "", 0.0))
+    routes = [store.add_route(job, StoredRoute("alpha", "openai", "m", label=f"n{n}")) for n in range(50)]
+    store.seal(job, 0, {}, "d")
+    source = StoreSource(store, job, {route: UnitRoute("lane") for route in routes}, grows=True)
+    reads: list[int] = []
+    next_of_route = store.next_of_route
+
+    def counting(job: int, route: int, *more: int) -> list[PendingUnit]:
+        reads.append(route)
+        return next_of_route(job, route, *more)
+
+    monkeypatch.setattr(store, "next_of_route", counting)
+    assert indexes(fetched(source, store, 9)) == []
+    for place, route in enumerate((routes[7], routes[3], routes[7])):
+        reads.clear()
+        unit = NewUnit(f"u{place}", route, "/v1", b"{}")
+        batch = WriteBatch(job, grow=lambda store, ended, unit=unit: [unit])  # type: ignore[misc]
+        batch.look = True
+        store.commit(batch)
+        source.add(batch.grown)
+        assert indexes(fetched(source, store, 9)) == [place]
+        assert set(reads) == {route}
+        assert indexes(fetched(source, store, 9)) == []

@@ -89,3 +89,8 @@ def test_the_schema_is_current_and_accepts_a_flow() -> None:
     assert not validator.is_valid({"graph": {"nodes": [{"id": "a", "kind": "agnt"}]}})
     done = subprocess.run([sys.executable, "tools/draw_flow_schema.py", "--check"], cwd=ROOT, check=False)
     assert done.returncode == 0
+
+
+def test_the_page_of_keys_is_current() -> None:
+    done = subprocess.run([sys.executable, "tools/draw_flow_keys.py", "--check"], cwd=ROOT, check=False)
+    assert done.returncode == 0

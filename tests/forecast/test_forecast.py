@@ -15,7 +15,7 @@ from headway.forecast.assumed_provider import assumed_provider
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.lane_forecasts import forecast
 from headway.forecast.survey import Load, Sampled
-from headway.forecast.trial import _scheduler, choose
+from headway.forecast.trial import choose, restored_scheduler
 from headway.stores.records import UsageSample
 
 #: Every request: 100 tokens in, 50 out, half a second.
@@ -232,7 +232,7 @@ def test_lanes_that_share_something_are_thinned_alike() -> None:
 
 
 def scheduler(lane: LaneKnowledge) -> Scheduler:
-    return _scheduler({"lane": lane}, RunOptions(), "estimate", UTC)
+    return restored_scheduler({"lane": lane}, RunOptions(), "estimate", UTC)
 
 
 def test_the_assumed_provider_has_the_known_limits() -> None:

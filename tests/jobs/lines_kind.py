@@ -50,6 +50,10 @@ class LinesSource(msgspec.Struct, frozen=True):
     def form(self) -> dict[str, Any]:
         return {"longest": max(map(len, self.lines))}
 
+    def continues(self, job: Job) -> bool:
+        """Whatever its state is."""
+        return True
+
     def is_sibling(self, job: Job) -> bool:
         return False
 

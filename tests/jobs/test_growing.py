@@ -106,3 +106,29 @@ def test_a_killed_growing_job_continues(folder: Path, at: str, first: int) -> No
     assert records(folder, "SELECT total, succeeded, state FROM jobs") == [(UNITS, UNITS, "complete")]
     doubles = "SELECT custom_id FROM units GROUP BY custom_id HAVING count(*) > 1"
     assert records(folder, doubles) == []
+
+
+#: The units that lines make, and those that are added.
+LINES = len(TREE.splitlines())
+
+
+def test_a_second_job_takes_the_answers_of_the_first_when_it_grows(folder: Path) -> None:
+    assert headway(folder, "run", "in.tree", "-q").returncode == 0
+    done = headway(folder, "run", "in.tree", "-q", "--fresh", "--force")
+    assert done.returncode == 0, done.stderr
+    assert answers(folder) == expected()
+    counts = "SELECT total, succeeded, cached, attempts FROM jobs ORDER BY id"
+    assert records(folder, counts) == [(UNITS, UNITS, 0, UNITS), (UNITS, LINES, UNITS - LINES, LINES)]
+
+
+@pytest.mark.parametrize(("at", "when"), [("hit_unit", "before"), ("add_hit", "after"), ("add_key", "after")])
+def test_a_job_that_is_killed_while_it_takes_answers_continues(folder: Path, at: str, when: str) -> None:
+    assert headway(folder, "run", "in.tree", "-q").returncode == 0
+    fault = {"kill": {"at": at, "when": when, "n": 2}}
+    ended = headway(folder, "run", "in.tree", "-q", "--fresh", "--force", faults=fault)
+    assert ended.returncode == -signal.SIGKILL, f"{fault}: {ended.stderr}"
+    done = headway(folder, "resume", "-q", "--force")
+    assert done.returncode == 0, done.stderr
+    assert answers(folder) == expected()
+    counts = "SELECT total, succeeded, cached FROM jobs ORDER BY id DESC LIMIT 1"
+    assert records(folder, counts) == [(UNITS, LINES, UNITS - LINES)]

@@ -1,7 +1,8 @@
 """A kind of job that grows while it runs: every unit of a .tree file adds units when it has succeeded.
 
 A line is a name and a depth: "a 2". When unit "a" has succeeded it adds "a0" and "a1", one less deep, and "a+", whose request is
-made from both answers. The units that a later line adds wait for the unit of the first line, too.
+made from both answers. The units that a later line adds wait for the unit of the first line, too. The key of a unit in the
+cache follows from its name: a unit that is added takes an answer of an earlier job.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.jobs.lines_kind import AnswersFile, LinesKind, LinesSource
 
 from headway.config import Config, identity_of
 from headway.config.routing import Router
+from headway.engine.cache_keys import KEY_BYTES
 from headway.engine.run_spec import Render, RenderedRequest
 from headway.jobs.base import IngestOptions, JobOutput, JobSource, OutputOptions, RouteCheck, Sink
 from headway.stores.records import Edge, Job, NewUnit, StoredRoute
@@ -52,20 +54,27 @@ class TreeSource(LinesSource, frozen=True):
         return 0
 
 
+def with_answer(store: Store, new: NewUnit) -> NewUnit:
+    """The unit with its key, and with the answer that the cache has."""
+    key = blake2b(new.custom_id.encode(), digest_size=KEY_BYTES).digest()
+    found = store.cache.find(key)
+    return msgspec.structs.replace(new, key=key, source=None if found is None else found[0])
+
+
 def grown(job: Job, store: Store, ended: Sequence[int]) -> list[NewUnit]:
-    """What units add that have succeeded."""
+    """What units add that have an answer."""
     [route], new = store.routes(job.id), []
     for index in ended:
         [result] = store.results(job.id, index - 1, 1)
         [(_, _, body)] = store.requests(job.id, [index])
         row = msgspec.json.decode(body)
-        if result.status != "succeeded" or row["depth"] == 0 or "+" in row["name"]:
+        if result.status not in ("succeeded", "cached") or row["depth"] == 0 or "+" in row["name"]:
             continue
         name, depth = row["name"], row["depth"] - 1
         first = () if index == 0 else (Edge("first", 0),)
         new += [unit(f"{name}{n}", depth, route.id, first) for n in (0, 1)]
         new.append(unit(f"{name}+", depth, route.id, (Edge("left", f"{name}0"), Edge("right", f"{name}1"))))
-    return new
+    return [with_answer(store, one) for one in new]
 
 
 def rendered(job: Job, store: Store, index: int) -> RenderedRequest:
@@ -91,6 +100,7 @@ class TreeOutput(AnswersFile):
 
 class TreeKind(LinesKind):
     name = "tree"
+    makes_keys = True
 
     def reads(self, path: str) -> bool:
         return path.endswith(".tree")

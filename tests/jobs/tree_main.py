@@ -1,10 +1,11 @@
-"""`headway` that knows the kind "tree" and the provider kind "echo", with the faults of the crash tests."""
+"""`headway` that knows the kinds "tree" and "gate" and the provider kind "echo", with the faults of the crash tests."""
 
 from __future__ import annotations
 
 import sys
 
 from tests.crash.launcher import main
+from tests.jobs.gate_kind import GATE
 from tests.jobs.tree_kind import TREE
 from tests.wiring.echo_kind import ECHO, EchoBuilder
 
@@ -14,6 +15,7 @@ from headway.wiring.builders import BUILDERS
 
 if __name__ == "__main__":
     KINDS[TREE.name] = TREE
+    KINDS[GATE.name] = GATE
     config.KINDS[ECHO.name] = ECHO
     BUILDERS[ECHO.builder] = EchoBuilder()
     sys.exit(main())

@@ -90,3 +90,19 @@ def test_a_command_about_another_unit_is_not_in_the_history_of_a_unit() -> None:
     assert concerns("retry t10, t11; t12 waits or runs already", "t12")
     assert concerns("cancel t10, t11", "t10")
     assert concerns("pause", "t1")
+
+
+def test_events_of_nodes_keep_their_order() -> None:
+    story = [
+        Happening(0.0, "node.started", node="fetch"),
+        Happening(0.1, "started", "fetch", 1, "lane"),
+        Happening(0.2, "node.finished", node="fetch"),
+        Happening(0.2, "node.started", node="label"),
+        Happening(0.3, "started", "label", 1, "lane"),
+        *(Happening(0.4, "node.finished", node=f"n{n}") for n in range(3)),
+    ]
+    texts = [(line.first.event, len(line.happenings)) for line in folded(story, FOLD_S, GAP_S)]
+    assert texts == [
+        ("node.started", 1), ("started", 1), ("node.finished", 1), ("node.started", 1), ("started", 1), ("node.finished", 3),
+    ]  # fmt: skip
+    assert len(folded(story, FOLD_S, GAP_S, few_nodes=True)) == len(story)

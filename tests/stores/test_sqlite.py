@@ -698,6 +698,7 @@ def test_a_writer_migrates_an_older_schema(path: Path, version: int) -> None:
     with Store(SqliteFile(path)) as store:
         [job] = store.jobs()
         assert (job.name, job.known_usd) == ("old", 0.0)
+        assert store.routes(job.id) == [StoredRoute("alpha", "openai", "m", 1)]
     assert schema(path)[0] == len(migrations())
 
 

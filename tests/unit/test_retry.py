@@ -65,3 +65,8 @@ def test_each_kind_has_one_treatment() -> None:
     assert not THROTTLES & LANE_STOPPERS
     assert not THROTTLES & HOPELESS
     assert set(Kind) - REFUSED == {Kind.TRANSIENT, Kind.CRASH, Kind.TIMEOUT}
+
+
+def test_a_linear_wait_grows_by_its_base_up_to_the_cap() -> None:
+    retry = RetryPolicy(base_s=2.0, cap_s=7.0, jitter=0.0, linear=True)
+    assert [backoff_s(retry, 0, attempt) for attempt in range(5)] == [2.0, 4.0, 6.0, 7.0, 7.0]

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
 from headway.core.commands import Start, Wake
-from headway.core.events import CancelUnit, Finished
+from headway.core.events import Abort, CancelUnit, Finished, MoreWork
 from headway.core.model import Estimate, Kind, LaneLimits, Outcome, Settings, Usage
 
 
@@ -25,6 +25,15 @@ def test_an_event_that_brings_no_work_does_not_end_the_run_a_second_time() -> No
     run.at(0.0)
     assert run.at(1.0, ok(0)).done == "complete"
     assert run.held(50.0, "closed").at(2.0).done is None
+
+
+def test_work_that_comes_after_the_end_ends_again_though_the_run_was_aborted() -> None:
+    """A job that grows does not end when the last unit has, if that adds another. Then a signal arrives."""
+    run = Run(units(1))
+    run.at(0.0)
+    assert run.at(1.0, ok(0)).done == "complete"
+    assert run.at(1.1, Abort("drain"), MoreWork("a")).done == "aborted"
+    assert run.at(1.2, Abort("cancel")).done is None
 
 
 def test_the_end_comes_after_the_last_result() -> None:

@@ -575,3 +575,34 @@ def test_where_failures_are_the_units_own_only_overload_opens_the_breaker(kind: 
     run.at(0.0)
     run.at(1.0, *(failed(index, kind) for index in range(2 * OVERLOADS)))
     assert run.lane().breaker.open is opens
+
+
+# -- units with their own policy --------------------------------------------------------------------------------------
+
+
+def own(retry: RetryPolicy) -> list[Unit]:
+    return [structs.replace(unit, retry=retry) for unit in units(1)]
+
+
+def test_a_unit_with_its_own_policy_has_its_own_attempts_and_waits() -> None:
+    run = Run(own(RetryPolicy(max_attempts=3, base_s=3.0, jitter=0.0, linear=True)))
+    run.at(0.0)
+    assert run.at(10.0, failed(0, Kind.TRANSIENT)).requeues[0].not_before == 13.0
+    run.at(13.0)
+    assert run.at(20.0, failed(0, Kind.TRANSIENT)).requeues[0].not_before == 26.0
+    run.at(26.0)
+    assert [str(end.status) for end in run.at(30.0, failed(0, Kind.TRANSIENT)).finishes] == ["failed"]
+
+
+def test_a_throttle_spends_no_attempt_of_a_unit_with_its_own_policy() -> None:
+    run = Run(own(RetryPolicy(max_attempts=1, max_throttles=2, jitter=0.0)))
+    run.at(0.0)
+    now = 1.0
+    for _ in range(2):
+        [requeue] = run.at(now, failed(0, Kind.RATE)).requeues
+        now = requeue.not_before
+        while run.out == []:
+            wake_at = run.at(now).wake_at
+            now = now if run.out else wake_at or now + 1.0
+        now += 1.0
+    assert [str(end.status) for end in run.at(now, failed(0, Kind.RATE)).finishes] == ["failed"]

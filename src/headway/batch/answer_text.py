@@ -22,6 +22,18 @@ class _AnsweredChat(msgspec.Struct, gc=False):
 
 
 _decode: Final = msgspec.json.Decoder().decode
+#: Why Gemini ends an answer that it does not give.
+_GEMINI_FILTERS: Final = frozenset(
+    {
+        "SAFETY",
+        "RECITATION",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+    }
+)
 #: Only the text of a chat answer: a third of the time of decoding all of it.
 _decode_chat: Final = msgspec.json.Decoder(_AnsweredChat).decode
 
@@ -124,6 +136,38 @@ def refusal_of(answer: dict[str, Any]) -> str | None:
             parts = [part for content in contents if isinstance(content, list) for part in content]
             return next((part["refusal"] for part in parts if _refuses(part)), None)
     return None
+
+
+def filter_of(answer: dict[str, Any]) -> str | None:
+    """The word with which a provider says that it filtered the answer; None if it did not."""
+    match answer:
+        case {"choices": [{"finish_reason": "content_filter" as word}, *_]}:
+            return str(word)
+        case {"incomplete_details": {"reason": "content_filter" as word}}:
+            return str(word)
+        case {"stopReason": "content_filtered" | "guardrail_intervened" as word}:
+            return str(word)
+        case {"candidates": [{"finishReason": str(word)}, *_]} if word in _GEMINI_FILTERS:
+            return word
+        case {"promptFeedback": {"blockReason": str(word)}}:
+            return word
+    return None
+
+
+def outgrew_context(answer: dict[str, Any]) -> bool:
+    """Whether the answer ended because the context window of the model was full."""
+    full = "model_context_window_exceeded"
+    return full in (answer.get("stop_reason"), answer.get("stopReason"))
+
+
+def is_api_response(answer: dict[str, Any]) -> bool:
+    """Whether an object is the response of a chat API, with or without a text, and not a value that a function returned."""
+    match answer:
+        case {"choices": [*_]} | {"candidates": [*_]} | {"promptFeedback": {}} | {"stopReason": str()}:
+            return True
+        case {"object": "response"} | {"type": "message", "role": "assistant"}:
+            return True
+    return False
 
 
 def _refuses(part: object) -> bool:

@@ -28,8 +28,16 @@ def is_table(path: str | Path) -> bool:
     return delimiter_of(path) is not None or is_parquet(path)
 
 
-def must_be_an_output(path: Path) -> None:
-    """Raise unless results can be written under this name. A name without a suffix means rows."""
+#: Results of flows.
+FLOW_RESULTS: Final = ".json"
+
+
+def must_be_an_output(path: Path, *, or_flow: bool = False) -> None:
+    """Raise unless results can be written under this name. A name without a suffix means rows. `or_flow`: it is not known yet whether
+    they are those of a flow.
+    """
+    if or_flow and path.suffix == FLOW_RESULTS:
+        return
     if path.suffix.lower() == ".gz":
         what = "a table is" if is_table(path) else "results are"
         raise UsageError(f"--out {path}: {what} not written compressed", hint="remove .gz from its name")

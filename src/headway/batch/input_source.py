@@ -104,6 +104,10 @@ class BatchSource(msgspec.Struct, frozen=True):
         """The path that is part of the job's digest, besides the content."""
         return self.path
 
+    def continues(self, job: Job) -> bool:
+        """Whatever its state is."""
+        return True
+
     def is_sibling(self, job: Job) -> bool:
         """Whether a job has the same rows and options, with another `--limit`."""
         request_options = msgspec.structs.replace(self.request_options, limit=job.form.get("limit"))

@@ -125,8 +125,15 @@ class BatchKind(FileJobKind):
 
     def check_output(self, options: OutputOptions) -> None:
         """A table is in input order and has all columns, and only a spreadsheet has formulas."""
-        from headway.batch.file_types import is_table, must_be_spreadsheet, must_go_together
+        from headway.batch.file_types import (
+            is_table,
+            must_be_an_output,
+            must_be_spreadsheet,
+            must_go_together,
+        )
 
+        if options.form == "file":
+            must_be_an_output(options.path)
         must_go_together(options)
         table = options.form == "file" and is_table(options.path)
         if table and options.order != "input":
@@ -175,9 +182,10 @@ class BatchKind(FileJobKind):
 
     def check_export(self, path: Path) -> None:
         """Raise if the format needs an extra that is not installed."""
-        from headway.batch.file_types import is_table
+        from headway.batch.file_types import is_table, must_be_an_output
         from headway.batch.outputs.ownership import must_be_writable_table
 
+        must_be_an_output(path)
         if is_table(path):
             must_be_writable_table(path)
 

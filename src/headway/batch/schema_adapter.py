@@ -56,29 +56,33 @@ class SchemaAdapter:
         answer = await self._adapter.send(request, timeout_s, admitted)
         if answer.outcome.kind is not None:
             return answer
-        complaint = self._complaint(request, answer)
+        complaint = complaint_of(self._kind, self._validator, request, answer)
         return answer if complaint is None else structs.replace(answer, complaint=complaint)
 
-    def _complaint(self, request: Request, answer: Answer) -> Complaint | None:
-        dialect = schema_dialect(self._kind, request.path)
-        if dialect is None:
-            return None
-        body = decoded(answer.body)
-        text = text_of(body)
-        wrong = [Mismatch("", "it has no text", "")] if text is None else self._validator.mismatches(text)
-        if not wrong:
-            return None
-        refusal = refusal_of(body)
-        if refusal is not None:
-            text, wrong = text or refusal, [Mismatch("", f"the model refused: {refusal}", "")]
-        message = _message(wrong, cut=cut_short(body))
-        if request.repairs >= MOST_REPAIRS:
-            return Complaint(message)
-        correction, quoted = correction_for(wrong), _ends(text or "", MOST_QUOTED)
-        longer = follow_up(dialect, request.body, quoted, correction)
-        return Complaint(
-            message, Request(request.path, longer, request.repairs + 1), len(quoted) + len(correction)
-        )
+
+def complaint_of(kind: str, validator: AnswerValidator, request: Request, answer: Answer) -> Complaint | None:
+    """What is wrong with a successful answer of a provider kind, with the request that repairs it, if one is left. None: it fits, or
+    the path of the request has no schemas.
+    """
+    dialect = schema_dialect(kind, request.path)
+    if dialect is None:
+        return None
+    body = decoded(answer.body)
+    text = text_of(body)
+    wrong = [Mismatch("", "it has no text", "")] if text is None else validator.mismatches(text)
+    if not wrong:
+        return None
+    refusal = refusal_of(body)
+    if refusal is not None:
+        text, wrong = text or refusal, [Mismatch("", f"the model refused: {refusal}", "")]
+    message = _message(wrong, cut=cut_short(body))
+    if request.repairs >= MOST_REPAIRS:
+        return Complaint(message)
+    correction, quoted = correction_for(wrong), _ends(text or "", MOST_QUOTED)
+    longer = follow_up(dialect, request.body, quoted, correction)
+    return Complaint(
+        message, Request(request.path, longer, request.repairs + 1), len(quoted) + len(correction)
+    )
 
 
 def _ends(text: str, most: int) -> str:

@@ -31,7 +31,7 @@ INTERRUPTED = 130  # What shells report for a process that SIGINT ended: 128 + 2
 
 # Name → (its click command, its line in `headway --help`).
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("headway.cli.run:command", "Run a batch; the same file again resumes it."),
+    "run": ("headway.cli.run:command", "Run a batch or a flow; the same file again resumes it."),
     "ask": ("headway.cli.ask:command", "Ask one question; the answer is streamed."),
     "plan": (
         "headway.cli.plan:command",
@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("headway.cli.watching.show:command", "Show everything about one unit."),
     "export": ("headway.cli.export:command", "Write a job's results from the store."),
     "diff": ("headway.cli.diff:command", "Show what changed between two jobs on the same rows."),
+    "approve": ("headway.cli.flows.approve:command", "Answer a flow's human step."),
     "validate": ("headway.cli.flows.validate:command", "Check a flow file; report every error at once."),
     "graph": ("headway.cli.flows.graph:command", "Draw a flow as text, Mermaid or HTML."),
     "worktrees": (
@@ -173,7 +174,7 @@ def _run(args: Sequence[str] | None) -> int:
             echo(problem, err=True)
         if invocation.verbose:
             echo_text(traceback.format_exc().rstrip(), err=True)
-        code = _fail(str(error), error.exit_code)
+        code = _fail(HeadwayError.__str__(error), error.exit_code)
         if error.next_step:
             echo(f"  {error.next_step}", err=True)
         return code

@@ -1,4 +1,4 @@
-"""`headway cache stats` and `headway cache clear`: answers that jobs share."""
+"""`headway cache stats`, `headway cache clear`: answers that jobs share. `headway cache why`: why a unit of a flow was called."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @click.group(
     "cache",
-    short_help="Show or clear the cache of answers.",
+    short_help="Show or clear the cache of answers; why a node ran.",
     epilog="Example: headway cache stats",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @verbose_option
 def command() -> None:
-    """Show or clear the answers that 'headway run --cache' keeps in the store. Only identical requests share an answer."""
+    """Show or clear the answers that 'headway run --cache' and flows keep in the store. Only identical requests share an answer."""
 
 
 @command.command(
@@ -97,6 +97,38 @@ def clear(
         echo(text)
 
 
+@command.command(
+    "why",
+    short_help="Say why a node of a flow ran again, or did not.",
+    epilog="Example: headway cache why review-3fa2c1 summary",
+)
+@click.argument("job")
+@click.argument("node", metavar="NODE")
+@json_option
+@where_options
+def why(job: str, node: str, config: Path | None, db: str | None, as_json: bool) -> None:
+    """Say what changed since NODE of the flow JOB had its last answer in an earlier job: its prompt, its tool, its args, its model, what it
+    reads, its item. NODE can also be one unit of it, such as review[3].
+    """
+    from headway.cli.shared import printing, workspace
+    from headway.display.flows.key_text import key_lines
+    from headway.errors import UsageError
+    from headway.flows.running.flow_source import FLOW
+    from headway.flows.running.key_report import key_report
+
+    settings = workspace.settings(config, db)
+    with workspace.open_read_only(settings) as store:
+        chosen = workspace.choose_job(store, job, quiet=as_json)
+        if chosen.kind != FLOW:
+            raise UsageError(f"job {chosen.name} is no flow", hint="'headway cache stats' shows the cache")
+        report = key_report(store, chosen, node)
+    if as_json:
+        printing.print_json(report)
+        return
+    for line in key_lines(report):
+        echo(line)
+
+
 def _seconds(text: str) -> float:
     from headway.config import parse_duration
     from headway.errors import UsageError
@@ -109,12 +141,14 @@ def _seconds(text: str) -> float:
 
 def _confirm(models: list[CachedModel]) -> None:
     """Ask for confirmation. Without a terminal, -y is required."""
+    from headway.cli.shared.printing import agreed
     from headway.errors import UsageError
 
     what = f"remove {_answers(sum(entry.entries for entry in models))}"
     if not sys.stdin.isatty():
         raise UsageError(f"this would {what}", hint="confirm with -y")
-    click.confirm(f"{what}?", abort=True, err=True)
+    if not agreed(f"{what}?"):
+        raise click.Abort
 
 
 def _answers(n: int) -> str:

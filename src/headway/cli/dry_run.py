@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any, NamedTuple
 
-import click
+import msgspec
 
 from headway.cli import plan
-from headway.cli.shared.printing import print_json, say
+from headway.cli.flows.plan import flow_plan_json, print_flow_plan
+from headway.cli.shared.printing import agreed, print_json, say
 from headway.config import Config
 from headway.display.terminal import echo
 from headway.errors import UsageError
+from headway.flows.running.flow_changes import FlowChanges
+from headway.flows.running.flow_source import FlowSource
 from headway.forecast.figures import RunOptions
 from headway.jobs.base import FileJobKind, IngestOptions, JobSource
 from headway.jobs.find_or_add import find, name_for, predecessors_of
 from headway.jobs.kinds import KINDS
 from headway.stores.store import Store
+from headway.wiring.flow_forecasts import FlowAhead, plan_flow
+from headway.wiring.flow_reuse import changes_of, must_have_run
 from headway.wiring.job_forecast import JobForecast, forecast_job
 from headway.wiring.run_plan import RunFlags
 from headway.wiring.store_access import open_store_or_empty
@@ -28,7 +34,7 @@ def dry_run(
 ) -> int:
     """Check the rows, their providers, the keys and the output; print the plan."""
     with open_store_or_empty(config) as store:
-        job = None if options.fresh else find(store, config, source.digest)
+        job = None if options.fresh else find(store, config, source)
         if job is None and flags.only_failed:
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
         name = name_for(store, source, options.name) if job is None else job.name
@@ -39,13 +45,62 @@ def dry_run(
         # Of a changed input, the new job may write to the folder of its predecessor.
         claimant = earlier[0].name if earlier and output.form == "folder" else name
         kind.claim_output(output, claimant, store=store, make=False)
-        ahead = _ahead(config, store, source, flags, options)
+        planned = _planned(config, store, source, flags, options)
     if as_json:
-        print_json({**plan.plan_json(ahead), "out": output.recorded})
+        print_json({**planned.json(), "out": output.recorded})
     elif not quiet:
-        plan.print_plan(f"{plan.heading(source.name, ahead)} (dry run: nothing was sent)", ahead)
+        planned.show(" (dry run: nothing was sent)")
         echo(f"  results would go to {'standard output' if output.is_stdout else output.recorded}")
     return 0
+
+
+class _RowPlan(NamedTuple):
+    """The plan of a file of rows."""
+
+    name: str
+    ahead: JobForecast
+
+    @property
+    def units(self) -> int:
+        return self.ahead.forecast.requests
+
+    def json(self) -> dict[str, Any]:
+        return plan.plan_json(self.ahead)
+
+    def show(self, note: str = "", *, err: bool = False) -> None:
+        plan.print_plan(f"{plan.heading(self.name, self.ahead)}{note}", self.ahead, err=err)
+
+
+class _FlowPlan(NamedTuple):
+    """The plan of a flow."""
+
+    name: str
+    ahead: FlowAhead
+    changes: FlowChanges | None
+
+    @property
+    def units(self) -> int:
+        return self.ahead.forecast.units
+
+    def json(self) -> dict[str, Any]:
+        return {**flow_plan_json(self.ahead), "changes": msgspec.to_builtins(self.changes)}
+
+    def show(self, note: str = "", *, err: bool = False) -> None:
+        for line in [] if self.changes is None else self.changes.lines(self.name):
+            echo(line, err=err)
+        print_flow_plan(self.name, self.ahead, plan.PIPE_WIDTH, err=err, note=note)
+
+
+def _planned(
+    config: Config, store: Store, source: JobSource, flags: RunFlags, options: IngestOptions
+) -> _RowPlan | _FlowPlan:
+    if isinstance(source, FlowSource):
+        way = RunOptions(side_by_side=flags.agents.worktree or flags.agents.shared_directory)
+        ahead = plan_flow(config, store, source, way, os.environ, ingest=options, concurrency=flags.nodes)
+        must_have_run(store, source)
+        is_new = ahead.job is None and not options.fresh
+        return _FlowPlan(source.name, ahead, changes_of(config, store, source) if is_new else None)
+    return _RowPlan(source.name, _ahead(config, store, source, flags, options))
 
 
 def _ahead(
@@ -66,11 +121,11 @@ def confirmed(config: Config, source: JobSource, flags: RunFlags, options: Inges
             hint="run without it, or see the plan with 'headway plan FILE'",
         )
     with open_store_or_empty(config) as store:
-        ahead = _ahead(config, store, source, flags, options)
-    if not ahead.forecast.requests:
+        planned = _planned(config, store, source, flags, options)
+    if not planned.units:
         return flags  # Nothing would be sent: do not ask.
-    plan.print_plan(plan.heading(source.name, ahead), ahead, err=True)
-    if not click.confirm("send these requests?", default=False, err=True):
+    planned.show(err=True)
+    if not agreed("send these requests?"):
         say("nothing was sent")
         return None
-    return flags.expecting(ahead.prediction)
+    return flags.expecting(planned.ahead.prediction)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from headway.cli.shared.click_options import (
+    flow_options,
     json_option,
     limit_options,
     limits_by_name,
@@ -23,7 +24,9 @@ from headway.errors import UsageError
 if TYPE_CHECKING:
     from headway.config import Config
     from headway.jobs.base import IngestOptions, JobSource
+    from headway.wiring.flow_forecasts import FlowAhead
     from headway.wiring.job_forecast import JobForecast
+    from headway.wiring.lane_records import WhatIf
 
 #: The width if the output is not a terminal: wide enough for a row on one line.
 PIPE_WIDTH: Final = 160
@@ -36,6 +39,7 @@ PIPE_WIDTH: Final = 160
 )
 @click.argument("files", type=click.Path(allow_dash=True), nargs=-1, required=True, metavar="FILE...")
 @recipe_options
+@flow_options
 @limit_options("Plan as if provider NAME allowed N {}. 0 is unlimited.".format, "NAME=N")
 @click.option("--concurrency", type=int, metavar="N", help="At most N requests in flight over all lanes.")
 @order_option
@@ -60,39 +64,108 @@ def command(
     learned and with the answer lengths of earlier jobs. `headway run FILE --limit 100` is enough to learn them. Ranges
     show the uncertainty; assumptions are listed.
 
+    For a flow: units, tokens, cost and time of each node, and the critical path. Lists whose length only the run shows are taken
+    to be as long as in the last run of the flow, or 10 items. --concurrency is then nodes at a time.
+
     Nothing is sent, and no key is needed. If the job was started before, only the rest is planned. The summary of the
     run and `headway status` compare the plan with the result.
     """
-    from headway.cli.run import counter, kind_of_input
+    from headway.cli.run import FLOW, counter, kind_of_input, must_be_a_flow
     from headway.cli.shared import printing, workspace
     from headway.jobs.base import IngestOptions
-    from headway.wiring.predictions import save_prediction
 
+    kind = kind_of_input(files)
+    must_be_a_flow(kind, files[0], flags)
     named = {name: flags[name] for name in ("concurrency", "max_cost", "order", "provider", "model")}
-    settings = workspace.settings(config, db, **named)
-    workspace.require_provider(settings)
+    settings = workspace.settings_for(kind, config, db, **named)
+    if kind.name != FLOW:  # A flow may have tools alone.
+        workspace.require_provider(settings)
     workspace.require_routes(settings, flags["model"])
     what_if = limit_changes(settings, flags)
     warn = printing.say_unless(quiet)
     options = IngestOptions(flags["fresh"], flags["skip_bad_rows"], counter(quiet), warn)
     flags |= {"more_files": files[1:], "out": None, "warn": warn}
     stdin = sys.stdin.buffer if files == ("-",) else None
-    with kind_of_input(files).open(files[0], stdin, flags) as source:
-        ahead = _ahead(settings, source, options, what_if, flags)
-        if not what_if and (prediction := ahead.prediction) is not None:
-            save_prediction(settings, source.digest, prediction)
-        if as_json:
-            printing.print_json({"file": source.name, **plan_json(ahead)})
-        else:
-            print_plan(heading(source.name, ahead), ahead)
+    with kind.open(files[0], stdin, flags) as source:
+        settings = kind.with_named_providers(settings, source)
+        plan = _flow_plan if source.kind == FLOW else _row_plan
+        plan(settings, source, options, what_if, flags, as_json=as_json)
     return 0
+
+
+def _row_plan(
+    settings: Config,
+    source: JobSource,
+    options: IngestOptions,
+    what_if: WhatIf,
+    flags: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """The plan of a file of rows."""
+    from headway.cli.shared import printing
+    from headway.wiring.predictions import save_prediction
+
+    ahead = _ahead(settings, source, options, what_if, flags)
+    if not what_if and (prediction := ahead.prediction) is not None:
+        save_prediction(settings, source.digest, prediction)
+    if as_json:
+        printing.print_json({"file": source.name, **plan_json(ahead)})
+    else:
+        print_plan(heading(source.name, ahead), ahead)
+
+
+def _flow_plan(
+    settings: Config,
+    source: JobSource,
+    options: IngestOptions,
+    what_if: WhatIf,
+    flags: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """The plan of a flow."""
+    from headway.cli.flows.plan import flow_plan_json, print_flow_plan
+    from headway.cli.shared import printing
+    from headway.wiring.predictions import save_prediction
+
+    ahead = flow_ahead(settings, source, options, what_if, flags["concurrency"], need_keys=False)
+    if not what_if:
+        save_prediction(settings, source.digest, ahead.prediction)
+    if as_json:
+        printing.print_json({"file": source.name, **flow_plan_json(ahead)})
+    else:
+        print_flow_plan(source.name, ahead, PIPE_WIDTH)
+
+
+def flow_ahead(
+    config: Config,
+    source: JobSource,
+    options: IngestOptions,
+    what_if: WhatIf,
+    concurrency: int | None,
+    *,
+    need_keys: bool,
+) -> FlowAhead:
+    """The forecast of a flow from the present records."""
+    from headway.flows.running.flow_source import FlowSource
+    from headway.forecast.figures import RunOptions
+    from headway.wiring.flow_forecasts import plan_flow
+    from headway.wiring.store_access import open_store_or_empty
+
+    assert isinstance(source, FlowSource)
+    with open_store_or_empty(config) as store:
+        return plan_flow(
+            config, store, source, RunOptions(), os.environ, ingest=options, what_if=what_if, concurrency=concurrency,
+            need_keys=need_keys,
+        )  # fmt: skip
 
 
 def _ahead(
     config: Config,
     source: JobSource,
     options: IngestOptions,
-    what_if: dict[str, dict[str, float]],
+    what_if: WhatIf,
     flags: dict[str, Any],
 ) -> JobForecast:
     """The forecast from the present records."""

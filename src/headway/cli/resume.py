@@ -12,6 +12,7 @@ from headway.cli.shared.click_options import run_options, where_options
 if TYPE_CHECKING:
     from headway.cli.shared.detach import Detachment
     from headway.config import Config
+    from headway.jobs.base import FileJobKind
     from headway.stores.records import Job
     from headway.stores.store import Store
 
@@ -64,11 +65,20 @@ def retry(job: str | None, units: tuple[str, ...], failed: bool, **options: Any)
     return detachable(lambda detachment: _resume(job, detachment, **options), options)
 
 
+def _output_without_out(kind: FileJobKind, job: Job) -> str:
+    """The output of a job that was made without one: a flow of a Python program returned its results."""
+    if kind.counts_nodes:
+        return str(kind.default_output(job.input, {"name": job.name}))
+    return f"{job.name}.results.jsonl"
+
+
 def _nothing_failed(config: Config, store: Store, job: Job) -> str:
     """The answer of `retry --failed` if no unit has failed."""
-    from headway.cli.shared.resume_hint import resume_command
+    from headway.cli.shared.resume_hint import next_step, resume_command
 
     left = job.total - job.good
+    if not left and job.state == "failed":  # A node of a flow failed that has no units.
+        return f"job {job.name} has no failed units; {next_step(config, store, job, 'failed')}"
     if not left:
         return f"job {job.name} has no failed units: all {job.total:,} succeeded"
     resume = resume_command(config, store, job, "interrupted")
@@ -116,6 +126,9 @@ def _resume(
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
             report = job_report(store, job, workspace.state_of(settings, job))
             return printing.print_result(_nothing_failed(settings, store, job), report, as_json)
+        settings = workspace.settings_for(kind, config, db, **flags)
+        if kind.counts_nodes and only_failed:
+            only_failed = False  # What follows from the failed units runs, too.
         if not quiet:
             workspace.print_config_notes(settings)
             workspace.warn_network_file_system(settings)
@@ -123,7 +136,7 @@ def _resume(
         run_flags = run_job.flags_of(
             kind,
             out,
-            lambda: job.out or f"{job.name}.results.jsonl",
+            lambda: job.out or _output_without_out(kind, job),
             only_failed=only_failed,
             only_units=tuple(chosen),
             as_json=as_json,

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from headway.cli.shared.click_options import recipe_options, run_options, stage_options, where_options
+from headway.cli.shared.click_options import (
+    flow_options,
+    recipe_options,
+    run_options,
+    stage_options,
+    where_options,
+)
 from headway.display.terminal import overwrite
 from headway.errors import UsageError
 
@@ -21,6 +27,10 @@ if TYPE_CHECKING:
 
 #: The exit code if --confirm is answered with no.
 DECLINED: Final = 1
+#: The name of the kind of job that is a flow; its module is loaded only if it is needed.
+FLOW: Final = "flow"
+#: Flags of flows alone, by their names here.
+FLOW_FLAGS: Final = {"--arg": "arg", "--state": "state", "--from": "from_node", "--until": "until"}
 #: The flags for what a run prints.
 _SHOWN: Final = ("progress", "quiet", "as_json")
 #: A name is also the name of a folder and a part of file names.
@@ -38,12 +48,15 @@ def _job_name(_ctx: click.Context, _param: click.Parameter, name: str | None) ->
 
 @click.command(
     "run",
-    short_help="Run a batch; the same file again resumes it.",
+    short_help="Run a batch or a flow; the same file again resumes it.",
     epilog="Example: headway run requests.jsonl --out answers.jsonl",
 )
 @click.argument("files", type=click.Path(allow_dash=True), nargs=-1, required=True, metavar="FILE...")
 @recipe_options
 @click.option("--name", callback=_job_name, metavar="NAME", help="Name of the new job, for its results and for other commands.")  # fmt: skip
+@flow_options
+@click.option("--from", "from_node", metavar="NODE", help="For a flow: NODE and all that depends on it run again, in a new job; everything else is kept.")  # fmt: skip
+@click.option("--until", metavar="NODE", help="For a flow: run NODE and what it needs. A later run without --until goes on in the same job.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Check the input and show the plan; send and write nothing.")
 @click.option("--confirm", is_flag=True, help="Show the plan (see 'headway plan') and ask before sending.")
 @stage_options
@@ -61,6 +74,10 @@ def command(files: tuple[str, ...], **flags: Any) -> int:
     A pattern ('docs/*.txt', 'docs/**/*.md'), a directory or several files make one request for each file:
     --prompt 'Summarise: {{text}}'. With several --model, every row goes to each model. Rows and files can also be work for
     agents: --provider claude, with --worktree each in a git worktree of its own.
+
+    A flow (.yaml) is a graph of steps: agents, tools, rows, other flows and people that read and write a state. --arg and --state give it
+    values, which the job keeps. The results are one file: FLOW.results.json. Flags that are about rows are refused. If only people are
+    waited for ('headway approve'), the run ends with exit code 4.
 
     Everything is recorded as it happens. After Ctrl-C, a crash or a lost connection, the same command resumes the job
     and pays for nothing twice. You choose no concurrency: each lane finds its own pace.
@@ -92,20 +109,24 @@ def _run(
             "--first shows its units here, which does not go with --detach",
             hint="run --first alone, then the same command with --detach",
         )
-    settings = workspace.settings(config, db, **flags)
-    workspace.require_provider(settings)
+    kind = kind_of_input(files)
+    settings = workspace.settings_for(kind, config, db, **flags)
+    if kind.name != FLOW:  # A flow may have tools alone.
+        workspace.require_provider(settings)
     workspace.require_routes(settings, flags["model"])
     if not flags["quiet"]:
         workspace.print_config_notes(settings)
         workspace.warn_network_file_system(settings)
     say = printing.say_unless(flags["quiet"])
     flags |= {"more_files": files[1:], "out": out, "warn": say}
-    kind = kind_of_input(files)
+    must_be_a_flow(kind, files[0], flags)
+    kind.check_flags({**flags, "dry_run": dry_run, "confirm": confirm, "first": first, "yes": yes})
     run_flags = run_job.flags_of(kind, default=lambda: str(kind.default_output(files[0], flags)), **flags)
     options = IngestOptions(
         flags["fresh"], flags["skip_bad_rows"], counter(flags["quiet"]), say, flags["name"]
     )
     with kind.open(files[0], sys.stdin.buffer if files == ("-",) else None, flags) as source:
+        settings = kind.with_named_providers(settings, source)
         _must_not_be_the_input(out, run_flags, source)
         if dry_run or (confirm and first is None):
             from headway.cli import dry_run as ahead  # Loaded only if a plan is wanted.
@@ -137,6 +158,13 @@ def kind_of_input(files: tuple[str, ...]) -> FileJobKind:
     if len(files) > 1 and not kind.takes_several:
         raise UsageError(f"{files[0]} is run by itself, without other files", hint="run one after the other")
     return kind
+
+
+def must_be_a_flow(kind: FileJobKind, path: str, flags: Mapping[str, Any]) -> None:
+    """Raise if flags for flows come with another input."""
+    given = [flag for flag, name in FLOW_FLAGS.items() if flags.get(name)]
+    if kind.name != FLOW and given:
+        raise UsageError(f"{given[0]} is for flows (.yaml), and {path} is none", hint="leave it out")
 
 
 def _must_not_be_the_input(out: Path | None, flags: RunFlags, source: JobSource) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,10 +72,20 @@ def command(
 
     For each lane it shows the makespan divided by its theoretical bound, the 429s per 1000 units, how much of the
     binding limit was used, and stalls. With several seeds, each figure is the worst one.
-    """
-    from headway.sim.runner import HEADWAY, POLICIES, simulate
-    from headway.sim.scenario import load
 
+    The scenario of a flow (with the key `flow`) is compared with a scheduler by waves, and with its critical path.
+    """
+    from headway.flows.simulated.scenario import is_flow
+    from headway.sim.runner import HEADWAY, POLICIES, simulate
+    from headway.sim.scenario import load, read_mapping
+
+    show = not (quiet or as_json) and sys.stderr.isatty()
+    if is_flow(read_mapping(scenario)):
+        for flag, given in (("--lane", lanes), ("--order", order), ("--plot", plot_to)):
+            if given:
+                raise UsageError(f"{flag} is not for scenarios of flows", hint="leave it out")
+        _simulate_flow(scenario, policies, seeds, as_json, _progress if show else _silent)
+        return
     chosen = _narrowed(load(scenario), lanes, seeds, order)
     unknown = [name for name in policies if name not in POLICIES]
     if unknown:
@@ -83,7 +94,6 @@ def command(
         from headway.sim.plot import check
 
         check(plot_to)
-    show = not (quiet or as_json) and sys.stderr.isatty()
     report = simulate(
         scenario.stem, chosen, policies or tuple(POLICIES), progress=_progress if show else _silent
     )
@@ -104,6 +114,34 @@ def command(
         plot(plot_to, scenario.stem, chosen, policies[0] if policies else HEADWAY)
         if not quiet:
             echo(f"wrote {plot_to}", err=as_json)
+
+
+def _simulate_flow(
+    path: Path,
+    policies: tuple[str, ...],
+    seeds: tuple[int, ...],
+    as_json: bool,
+    progress: Callable[[str, int], None],
+) -> None:
+    """Simulate the scenario of a flow and print the result."""
+    from headway.flows.simulated.scenario import load_flow_scenario
+    from headway.flows.simulated.simulation import FLOW_POLICIES, simulate_flow
+
+    chosen = load_flow_scenario(path)
+    if seeds:
+        chosen = msgspec.structs.replace(chosen, seeds=seeds)
+    report = simulate_flow(path.stem, chosen, policies or tuple(FLOW_POLICIES), progress=progress)
+    if progress is _progress:
+        overwrite("")
+    if as_json:
+        echo_json(report, indent=True)
+        return
+    from rich.console import Console
+
+    from headway.flows.simulated.result_table import flow_table
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(flow_table(report))
 
 
 def _narrowed(

@@ -39,6 +39,7 @@ def as_data(store: Store, job: Job, report: StatusReport) -> dict[str, Any]:
         report.job,
         {"live": report.live, "stopped": stop_texts(report), "per_lane": report.per_lane},
         {"progress": progress, "unknown": report.unknown, "error": report.error or None},
+        {"nodes": report.nodes, "node_counts": report.node_counts} if report.nodes else {},
         {"per_model": {name: model.fields() for name, model in models.items()}} if models else {},
     )
 

@@ -61,6 +61,12 @@ class WorkersConfig(msgspec.Struct, frozen=True):
     env: tuple[str, ...] | None = None
 
 
+class ToolWorkersConfig(WorkersConfig, frozen=True):
+    """Workers for the Python tools of a flow that are in one folder, which is the `target`. `directory` is where they work."""
+
+    directory: str = "."
+
+
 class CommandConfig(msgspec.Struct, frozen=True):
     """The settings of `kind = "command"` and of agent CLIs: the program, its options, and where its rate limits are searched for.
 

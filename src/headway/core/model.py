@@ -164,6 +164,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     submitted_at: float = 0.0
     #: Units with the same number run one at a time, in any lane; 0: with any other.
     exclusive: int = 0
+    #: How it is retried, if not as its lane says.
+    retry: RetryPolicy | None = None
 
 
 class LimitReport(msgspec.Struct, frozen=True, gc=False):
@@ -302,7 +304,7 @@ class LaneLimits(msgspec.Struct, frozen=True, gc=False):
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
-    """How the units of a lane are retried."""
+    """How the units of a lane are retried. `linear`: waits grow by `base_s` each time; otherwise they double."""
 
     max_attempts: int = 5
     max_throttles: int = 50
@@ -312,6 +314,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
     hold_margin_s: float = 2.0
     #: How long a hold lasts if the provider does not say.
     default_wait_s: float = 60.0
+    linear: bool = False
 
 
 #: After so many periods a cap on growth no longer limits anything.

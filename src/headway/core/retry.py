@@ -1,6 +1,7 @@
 """How long to wait before a unit is tried again where the provider gives no hint.
 
-`min(base × 2^attempt, cap) × (1 ± jitter)`: the jitter comes after the cap, so that capped waits spread too.
+`min(base × 2^attempt, cap) × (1 ± jitter)`, or `base × (attempt + 1)` if the policy is linear. The jitter comes after the cap, so
+that capped waits spread too.
 The core draws no random numbers; the spread is a hash of the unit and the attempt. It scatters as well as
 chance does and a replayed run waits exactly as long as the first one.
 """
@@ -65,5 +66,6 @@ def spread(index: int, attempt: int) -> float:
 
 def backoff_s(retry: RetryPolicy, index: int, attempt: int) -> float:
     """The wait before try number `attempt + 1`, where attempt counts from 0."""
-    capped = min(retry.base_s * 2.0 ** min(attempt, 60), retry.cap_s)
+    factor = attempt + 1.0 if retry.linear else 2.0 ** min(attempt, 60)
+    capped = min(retry.base_s * factor, retry.cap_s)
     return float(capped * (1.0 + retry.jitter * spread(index, attempt)))

@@ -54,7 +54,7 @@ def notes(forecast: Forecast) -> list[str]:
     lines = list(forecast.notes)
     if forecast.unpriced and forecast.cost_usd is not None:
         lines.append(
-            f"the total is at least {_dollars(forecast.cost_usd.estimate)}: the cost of {', '.join(forecast.unpriced)} is not known"
+            f"the total is at least {dollars(forecast.cost_usd.estimate)}: the cost of {', '.join(forecast.unpriced)} is not known"
         )
     if forecast.simulated < forecast.requests:
         lines.append(
@@ -69,8 +69,8 @@ def _cells(lane: LaneForecast, width: int) -> dict[str, str]:
         "requests": f"{lane.requests:,}",
         "tokens in": "" if lane.program else _tokens(lane.input_tokens, width),
         "tokens out": "" if lane.program else _tokens(lane.output_tokens, width),
-        "cost": "?" if lane.cost_usd is None else _range(lane.cost_usd, _dollars, width),
-        "time": _range(lane.time_s, duration, width) if lane.time_known else "?",
+        "cost": "?" if lane.cost_usd is None else range_text(lane.cost_usd, dollars, width),
+        "time": range_text(lane.time_s, duration, width) if lane.time_known else "?",
         "limited by": lane.binding,
     }
 
@@ -83,7 +83,7 @@ def _total(forecast: Forecast, width: int) -> dict[str, str]:
         "tokens in": "" if programs else _tokens(forecast.input_tokens, width),
         "tokens out": "" if programs else _tokens(forecast.output_tokens, width),
         "cost": _total_cost(forecast, width),
-        "time": _range(forecast.time_s, duration, width) if forecast.time_known else "?",
+        "time": range_text(forecast.time_s, duration, width) if forecast.time_known else "?",
         "limited by": "",
     }
 
@@ -92,12 +92,12 @@ def _total_cost(forecast: Forecast, width: int) -> str:
     """The total cost. If the price of a model is unknown, it is a lower bound."""
     if forecast.cost_usd is None:
         return "?"
-    known = _range(forecast.cost_usd, _dollars, width)
+    known = range_text(forecast.cost_usd, dollars, width)
     return f"at least {known}" if forecast.unpriced else known
 
 
-def _range(of: Range, words: Callable[[float], str], width: int) -> str:
-    """ "12m 10s (11m 50s–12m 40s)"."""
+def range_text(of: Range, words: Callable[[float], str], width: int) -> str:
+    """ "12m 10s (11m 50s–12m 40s)", the range below on a narrow terminal."""
     estimate, low, high = (words(value) for value in (of.estimate, of.low, of.high))
     if low == high:
         return estimate
@@ -105,10 +105,10 @@ def _range(of: Range, words: Callable[[float], str], width: int) -> str:
 
 
 def _tokens(of: Range, width: int) -> str:
-    return tokens(of.estimate) if width < NARROW else _range(of, tokens, width)
+    return tokens(of.estimate) if width < NARROW else range_text(of, tokens, width)
 
 
-def _dollars(usd: float) -> str:
+def dollars(usd: float) -> str:
     """Dollars, with three significant digits below $1."""
     if usd >= 1.0:
         return money(usd)

@@ -27,6 +27,15 @@ _VERBS: Final = {
     "lost": "lost with its process",
 }
 _VERBS_OF_SEVERAL: Final = {**_VERBS, "lost": "lost with their process"}
+_FLOW: Final = {"run.started": "the flow began", "run.finished": "the flow ended"}
+_NODE_VERBS: Final = {
+    "node.ready": "ready",
+    "node.started": "started",
+    "node.finished": "finished",
+    "node.failed": "failed",
+    "node.skipped": "skipped",
+    "node.retrying": "runs again",
+}
 #: Above this, a line says how long it took from the first to the last of its units.
 SAME_TIME_S: Final = 0.05
 
@@ -38,6 +47,8 @@ def history_line(line: FoldedLine) -> str:
 
 def _text(line: FoldedLine) -> str:
     first = line.first
+    if first.node is not None:
+        return _node_text(line)
     if first.unit is None:
         return _event_text(first)
     if len(line.happenings) == 1:
@@ -49,6 +60,24 @@ def _text(line: FoldedLine) -> str:
         what = f"{count(len(line.happenings), 'attempt')} refused"
     within = f" within {line.span_s:.1f} s" if line.span_s > SAME_TIME_S else ""
     return f"{where}{what}{within}{_why(first)} — {_names(line.happenings)}"
+
+
+def _node_text(line: FoldedLine) -> str:
+    """An event of a flow: of the run, of a node (or one of its executions), or several alike."""
+    first = line.first
+    if not first.node:
+        return f"{_FLOW[first.event]}{_because(first)}"
+    names = list(dict.fromkeys(one.unit or one.node or "" for one in line.happenings))
+    if first.event == "state.write":
+        return f"state.{first.text} written by {_listed(names)}"
+    verb = _NODE_VERBS.get(first.event, first.event.replace(".", " "))
+    if len(names) == 1:
+        return f"node {names[0]} {verb}{_because(first)}"
+    return f"{count(len(names), 'node')} {verb}{_because(first)} — {_listed(names)}"
+
+
+def _because(event: Happening) -> str:
+    return f": {short(event.text)}" if event.text else ""
 
 
 def _event_text(event: Happening) -> str:
@@ -73,6 +102,9 @@ def _why(one: Happening) -> str:
 
 
 def _names(happenings: Sequence[Happening]) -> str:
-    names = list(dict.fromkeys(one.unit or "" for one in happenings))
+    return _listed(list(dict.fromkeys(one.unit or "" for one in happenings)))
+
+
+def _listed(names: Sequence[str]) -> str:
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")

@@ -10,6 +10,7 @@ from headway.display.plain import resend_cost_usd
 from headway.display.report_json import fields_json
 from headway.display.terminal import write_line
 from headway.engine.observer import AgentActivity, Display, View
+from headway.reports.node_progress import PartChanges
 from headway.reports.run_progress import note_agent, progress_fields
 from headway.reports.usage import saved_report
 from headway.safe_text import escaped
@@ -17,11 +18,12 @@ from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 
 class JsonDisplay(Display):
-    """Every line has `event`: began, noted, progress, said."""
+    """Every line has `event`: began, noted, progress, said. `nodes` has those nodes of a flow that have changed since the last line."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._agents: dict[int, AgentActivity] = {}
+        self._parts = PartChanges()
 
     def _write(self, event: str, **facts: Any) -> None:
         write_line(
@@ -52,7 +54,8 @@ class JsonDisplay(Display):
         """Do nothing: progress lines count units."""
 
     def moved(self, view: View) -> None:
-        self._write("progress", **progress_fields(view, self._agents.values()))
+        changed = [part for _, part in self._parts.news(view.parts)]
+        self._write("progress", **progress_fields(view, self._agents.values(), changed))
 
     def activity(self, activity: AgentActivity) -> None:
         note_agent(self._agents, activity)

@@ -1,4 +1,4 @@
-"""The live view on a terminal: a bar for the job, a line per lane, and a line per agent; events scroll by above them.
+"""The live view on a terminal: a bar for the job, a line per node of a flow, per lane and per agent; events scroll by above them.
 
 It owns only the lines that it draws. It is drawn twice a second from the engine's snapshots and follows the width of the
 terminal. When it is closed, it leaves no lines and no control codes, however the run ended.
@@ -10,7 +10,6 @@ import time
 from collections.abc import Collection
 from typing import Final
 
-from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.control import Control
 from rich.live import Live
@@ -22,6 +21,8 @@ from rich.text import Text
 from headway.core.lanes.learning.rate_finder import LEARNED
 from headway.core.snapshot import LaneView
 from headway.display.agents.agent_rows import agent_table
+from headway.display.columns import column_widths
+from headway.display.flows.node_rows import node_table
 from headway.display.formatting import clock, duration, money, short
 from headway.display.lane_text import windows_text
 from headway.display.plain import began_lines, noted_line
@@ -33,11 +34,12 @@ from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 #: At most this many lanes have a line of their own; the others share one.
 MOST_LANES: Final = 12
+#: The same beside the nodes of a flow.
+MOST_FLOW_LANES: Final = 5
 #: On a narrower terminal, less important columns are left out.
 NARROW: Final = 90
-#: Columns of figures, and the least width of a column of text.
+#: Columns of figures.
 NUMBERS: Final = ("in flight", "left", "rate/s", "429s")
-LEAST_WORDS: Final = 5
 
 
 class LiveDisplay(Display):
@@ -108,13 +110,23 @@ class LiveDisplay(Display):
 
 
 def frame(view: View, width: int, height: int, agents: Collection[AgentActivity] = ()) -> RenderableType:
-    """One picture of a run. Agents get what the lanes leave of the height, and at least two rows."""
+    """One picture of a run. Agents get what the lanes leave of the height, and at least two rows. In a flow, nodes get half of it
+    or more, and only busy lanes are shown.
+    """
     kept = min(3, len(agents) + 1) if agents else 0
-    room = max(1, min(MOST_LANES, height - 5 - kept))
-    lanes = _lanes(view, width, room)
-    left = height - 5 - min(room, len(view.snapshot.lanes))
+    if not view.parts:
+        room = max(1, min(MOST_LANES, height - 5 - kept))
+        tables = [_lanes(view, width, room)]
+        left = height - 5 - min(room, len(view.snapshot.lanes))
+    else:
+        lanes = sum(map(_busy, view.snapshot.lanes))
+        room = max(1, min(MOST_FLOW_LANES, height - 8 - kept))
+        rows = max(1, height - 6 - kept - min(room, lanes))
+        nodes = node_table(view, width, rows, _waits)
+        tables = [*([nodes] if nodes is not None else []), *([_lanes(view, width, room)] if lanes else [])]
+        left = height - 7 - min(room, lanes) - min(rows, len(view.parts))
     table = agent_table(agents, view.updated_utc, width, max(min(2, height - 6), left - 1))
-    return Group(_bar(view, width), lanes, *([table] if table is not None else []))
+    return Group(_bar(view, width), *tables, *([table] if table is not None else []))
 
 
 def _bar(view: View, width: int) -> RenderableType:
@@ -150,14 +162,15 @@ def _job_parts(view: View) -> list[str]:
 
 
 def _lanes(view: View, width: int, room: int) -> RenderableType:
-    lanes = sorted(view.snapshot.lanes, key=lambda lane: (not _busy(lane), view.names[lane.key]))
+    of_run = [lane for lane in view.snapshot.lanes if not view.parts or _busy(lane)]
+    lanes = sorted(of_run, key=lambda lane: (not _busy(lane), view.names[lane.key]))
     shown = lanes if len(lanes) <= room else lanes[: room - 1]
     rows = [(_cells(lane, view, width), "" if _busy(lane) else "dim") for lane in shown]
     if rest := lanes[len(shown) :]:
         rows.append((_folded(rest, width), "dim"))
     names = ["lane", *NUMBERS, *(["limit"] if width >= NARROW else []), "waiting for"]
     table = Table(box=None, padding=(0, 1), show_edge=False, header_style="dim")
-    widths = _widths(names, [cells for cells, _ in rows], width)
+    widths = column_widths(names, [cells for cells, _ in rows], width, NUMBERS)
     for name, most in zip(names, widths, strict=True):
         table.add_column(
             name,
@@ -169,19 +182,6 @@ def _lanes(view: View, width: int, room: int) -> RenderableType:
     for cells, style in rows:
         table.add_row(*(Text(cell) for cell in cells), style=style)
     return table
-
-
-def _widths(names: list[str], rows: list[list[str]], width: int) -> list[int]:
-    """Column widths. Figures are never cut; text is shortened, from the last column on."""
-    widths = [max(cell_len(row[place]) for row in (names, *rows)) for place in range(len(names))]
-    widths[0] = min(widths[0], max(12, width // 4))
-    over = sum(widths) + 2 * len(widths) - width
-    for place in range(len(widths) - 1, -1, -1):
-        if over > 0 and names[place] not in NUMBERS:
-            taken = min(over, max(0, widths[place] - LEAST_WORDS))
-            widths[place] -= taken
-            over -= taken
-    return widths
 
 
 def _busy(lane: LaneView) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TextIO
 
 import msgspec
 
+from headway.display.flows.node_changes import NodeChanges
 from headway.display.formatting import iso, short
 from headway.display.plain import began_lines, noted_line, progress_line
 from headway.display.report_json import fields_json
@@ -38,6 +39,7 @@ class LogFile(Observer):
         #: The first error of a write; "" if there was none.
         self.write_error = ""
         self._shown_at = time.monotonic()
+        self._changes = NodeChanges()
         try:
             # Line buffering: the log of a killed run is complete.
             self._file = file or path.open("a", buffering=1, encoding="utf-8", errors="backslashreplace")
@@ -60,6 +62,7 @@ class LogFile(Observer):
         self._write("said", text, text=text.strip())
 
     def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
+        self._changes.began(job)
         text = "; ".join(began_lines(job, unknown))
         names = [one.custom_id for one in unknown]
         self._write(
@@ -82,6 +85,9 @@ class LogFile(Observer):
         """Do nothing: progress lines count units."""
 
     def moved(self, view: View) -> None:
+        if self._form == "text":
+            for line in self._changes.lines(view):
+                self._write("said", line)
         now = time.monotonic()
         if now - self._shown_at >= INTERVAL_S:
             self._shown_at = now

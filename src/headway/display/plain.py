@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from headway.core.snapshot import LaneView
+from headway.display.flows.node_changes import NodeChanges
+from headway.display.flows.node_text import nodes_text
 from headway.display.formatting import clock, duration, money, short, units
 from headway.display.terminal import write_line
 from headway.display.usage_text import saved_text
 from headway.engine.observer import Display, View
 from headway.reason_text import wait_text
+from headway.reports.node_progress import status_counts
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 #: Seconds between lines: on a terminal, and elsewhere.
@@ -38,12 +41,14 @@ class PlainDisplay(Display):
         self._interval_s = interval_s
         self._shown_at = time.monotonic()
         self._last_line = ""
+        self._changes = NodeChanges()
 
     def say(self, text: str) -> None:
         """One line."""
         write_line(f"{time.strftime('%H:%M:%S')}  {text}", self._stream)
 
     def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
+        self._changes.began(job)
         for line in began_lines(job, unknown):
             self.say(line)
 
@@ -57,6 +62,8 @@ class PlainDisplay(Display):
         """Do nothing: there is nothing to erase."""
 
     def moved(self, view: View) -> None:
+        for change in self._changes.lines(view):
+            self.say(change)
         now = time.monotonic()
         line = progress_line(view)
         if now - self._shown_at >= self._interval_s and line != self._last_line:
@@ -153,6 +160,8 @@ def progress_line(view: View, at: Clock = clock) -> str:
         parts.append("paused")
     elif snapshot.eta_s is not None and ended < view.total:
         parts.append(f"about {duration(snapshot.eta_s)} left")
+    if view.parts:
+        parts.append(nodes_text(status_counts(view.parts, view.more_parts)))
     waits = [text for lane in snapshot.lanes if (text := waiting(lane, view, at))]
     return ", ".join(parts) + "".join(f"; {text}" for text in waits[:5])
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from headway.display.flows.node_text import nodes_text
 from headway.display.formatting import duration
 from headway.display.status_text import failure_lines, retry_lines
 from headway.display.stop_advice import shown_path
@@ -22,6 +23,7 @@ from headway.engine.run_result import RunResult
 from headway.jobs.output_options import OutputOptions
 from headway.reports.jobs import Failure, JobReport
 from headway.reports.models import ModelReport
+from headway.reports.node_progress import status_counts
 from headway.reports.status import FailureExample
 from headway.reports.usage import UseReport
 from headway.stores.answer_cache import CallsSaved
@@ -92,6 +94,7 @@ def summary_lines(summary: RunSummary) -> list[str]:
         *summary.stops,
         ("all runs: " if summary.is_resumed else "") + use_text(job.use, is_local=summary.is_local),
         *([budget] if budget else []),
+        *([nodes_text(status_counts(ending.view.parts))] if ending.view.parts else []),
         *_model_lines(summary.models),
         *lane_lines(ending.view, summary.uses, counted=bool(summary.models)),
         *cached_lines(summary.cached),
@@ -121,6 +124,8 @@ def _head(summary: RunSummary) -> str:
         return f"stopped: a lane's budget is used up: {done}"
     if ending.state == "budget" and (too_small := too_small_text(ending.view)):
         return f"stopped: {too_small}; {done}"
+    if ending.state == "parked" and not summary.stops:
+        return f"parked: {done}"  # By its kind: no lane is held.
     return f"{_ENDS[ending.state]}: {done}"
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from headway.core.reasons import StopReason, Wait, WaitCode
+from headway.display.flows.node_text import MARKS, node_line, nodes_text
 from headway.display.formatting import clock, count, duration, short, units
 from headway.display.stop_advice import stop_reason_text
 from headway.display.usage_text import cached_lines, cost_text, hold_text, prediction_lines, use_text
 from headway.reason_text import stop_text, wait_text
 from headway.reports.jobs import Failure, JobReport
+from headway.reports.node_progress import NodeProgress, most_urgent
 from headway.reports.status import FailureExample, StatusReport
 
 #: At most this many unit ids in a line.
 MOST_IDS = 5
+#: At most this many nodes of a flow have a line.
+MOST_NODES = 30
 #: Waits that other lines of the report name, or that end within milliseconds.
 NOT_NAMED = frozenset({WaitCode.STOPPED, WaitCode.PAUSED, WaitCode.RUN_ENDING, WaitCode.READING})
 
@@ -46,6 +51,7 @@ def status_lines(
     job = report.job
     below = [
         *origin,
+        *_node_lines(report),
         *prediction_lines(job.prediction),
         *_pace_lines(report),
         *cached_lines(report.cached),
@@ -98,6 +104,27 @@ def stop_texts(report: StatusReport) -> dict[str, str]:
         else stop_reason_text(reason)
         for name, reason in report.stops.items()
     }
+
+
+def _node_lines(report: StatusReport) -> Iterator[str]:
+    """The nodes of a flow: all of a small one, otherwise those that matter most."""
+    if not report.nodes:
+        return
+    yield nodes_text(report.node_counts)
+    shown = most_urgent([_Named(name, node) for name, node in report.nodes.items()], MOST_NODES)
+    for one in shown:
+        yield f"  {MARKS.get(one.status, ' ')} {node_line(report.job.job, one.name, one.node)}"
+    if (more := sum(report.node_counts.values()) - len(shown)) > 0:
+        yield f"  … {more:,} more nodes: headway graph --job {report.job.job}"
+
+
+class _Named(NamedTuple):
+    name: str
+    node: NodeProgress
+
+    @property
+    def status(self) -> str:
+        return self.node.status
 
 
 def _pace_lines(report: StatusReport) -> list[str]:

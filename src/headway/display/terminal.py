@@ -23,6 +23,11 @@ def echo(text: Any = "", *, err: bool = False, label: str = "") -> None:
     click.echo(label + without_breaks(str(text)), err=err)
 
 
+def echo_question(text: str) -> None:
+    """The answer is typed behind it."""
+    click.echo(without_breaks(text) + " ", nl=False, err=True)
+
+
 def echo_text(text: str, *, err: bool = False) -> None:
     """A text of any number of lines."""
     click.echo(visible(text), err=err)

@@ -10,6 +10,7 @@ import msgspec
 
 from headway.display.agents.conversation_text import conversation_lines
 from headway.display.formatting import clock, money
+from headway.flows.running.tool_programs import PREFIX
 from headway.jobs.unit_report import UnitReport
 from headway.stores.records import AttemptView
 
@@ -29,10 +30,11 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def unit_lines(report: UnitReport, status: str, where: str, *, unfold: bool = False) -> list[str]:
     """The unit, its lane, and every attempt. `unfold`: tool calls in full."""
+    is_tool = report.provider.startswith(PREFIX)
     lines = [f"{report.custom_id} (unit {report.unit} of {report.job}): {status}", f"  {where}"]
     for attempt in report.attempts:
         lines += [
-            f"  {_attempt_line(attempt, is_local=attempt.number in report.notes)}",
+            f"  {_attempt_line(attempt, is_local=is_tool or attempt.number in report.notes)}",
             *detail_lines(report.notes.get(attempt.number, {}), unfold=unfold),
         ]
     ended = {attempt.number for attempt in report.attempts}

@@ -23,6 +23,8 @@ MOST_LANES: Final = 12
 SHARED: Final = 0.99
 #: A window of which at least this share was used counts as full.
 FULL: Final = 0.9
+#: How the names of the lanes of a flow's tools begin (`flows.running.tool_programs`, which not every command loads).
+TOOL: Final = "tool:"
 #: The share of a limit that fewer requests used is mostly an estimate.
 LEAST_STARTED: Final = 10
 
@@ -119,7 +121,7 @@ def lane_lines(view: View, uses: Mapping[str, UseReport], *, counted: bool = Fal
 
     `counted`: other lines have the counts and the cost.
     """
-    worked = [lane for lane in view.snapshot.lanes if lane.started or lane.holds]
+    worked = [lane for lane in view.snapshot.lanes if _has_worked(lane, view.names[lane.key])]
     lines = []
     for lane in sorted(worked, key=lambda lane: view.names[lane.key])[:MOST_LANES]:
         if counted:
@@ -133,6 +135,11 @@ def lane_lines(view: View, uses: Mapping[str, UseReport], *, counted: bool = Fal
     if len(worked) > MOST_LANES:
         lines.append(f"… and {len(worked) - MOST_LANES} more: 'headway status' has them all")
     return lines
+
+
+def _has_worked(lane: LaneView, name: str) -> bool:
+    """Whether it has a line. The failures of a tool that never succeeded have lines of their own."""
+    return bool((lane.succeeded if name.startswith(TOOL) else lane.started) or lane.holds)
 
 
 def held_back_text(lane: LaneView) -> str:

@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -65,6 +65,10 @@ class Engine(SchedulerDriver):
         self._interruptions = 0
         #: How often units that were added to the job went to the scheduler, and how often they are still on their way there.
         self._growths = self._adding = 0
+        #: Batches to be committed that look for units to add although no unit has ended.
+        self._looks = 0
+        #: Why the job itself lets nothing more start (`RunSpec.stops`).
+        self._stopped = ""
         self._reopened: Callable[[], None] = lambda: None
         self._act[commands.Render] = self._render
 
@@ -100,11 +104,11 @@ class Engine(SchedulerDriver):
         job, utc, now = spec.job, time.time(), self._now()
         self._only = only = _only(spec, store)
         unknown = recorder.begin(
-            job.id, spec.settings, spec.out, only_failed=spec.only_failed, only=spec.only_units, taken_utc=spec.taken_utc,
-            caching=spec.cache is not None, grow=spec.grow,
+            job.id, spec.settings, spec.out, only_failed=spec.only_failed, only=spec.only_units, stay=spec.stays_ended, taken_utc=spec.taken_utc,
+            caching=spec.cache is not None or spec.grown_keys, grow=spec.grow,
         )  # fmt: skip
         if spec.grow is not None:
-            store.grow(job.id, spec.grow)
+            self._grow_after(_answered(store.grow(job.id, spec.grow)))
         self._totals = store.job(job.name) or job
         self._source = StoreSource(
             store, job.id, spec.routes, serial=spec.serial, has_serial=job.serial > 0, only=only,
@@ -132,6 +136,7 @@ class Engine(SchedulerDriver):
         self._unit_control = UnitControl(recorder, scheduler, self._source, self.tell, self._reopened)
         self._control.add("cancel_units", self._unit_control.cancel)
         self._control.add("retry_units", self._unit_control.retry)
+        self._control.add("grow", self._grow_on_command)
         self._memory = MemoryPlaces(spec.lanes)
         for event in self._memory.look(scheduler.lanes):
             scheduler.lanes[event.lane].fit_into_memory(event.places)
@@ -161,8 +166,12 @@ class Engine(SchedulerDriver):
         store, grow = self._recorder.store, self._spec.grow
         self._source.count(store)
         if grow is not None and (grown := store.grow(self._spec.job.id, grow)):
-            self._source.unfetched = self._source.add(grown)
             self._totals = msgspec.structs.replace(self._totals, total=self._totals.total + len(grown))
+            if waiting := _waiting(grown):
+                self._source.unfetched = self._source.add(waiting)
+            if answered := _answered(grown):
+                self._served(answered)
+                self._grow_after(answered)
 
     def _served(self, indexes: list[int]) -> None:
         """These units have their answers from the cache, and that is committed."""
@@ -212,6 +221,8 @@ class Engine(SchedulerDriver):
         state = state_after(reason, self._totals, cancelled=self._control.cancelled, lanes_alone=lanes_alone)
         if self._spec.first and reason == "complete" and self._totals.ended < self._totals.total:
             state = "interrupted"  # The other units are not run yet.
+        if self._stopped and reason == "aborted" and not (self._interruptions or self._control.cancelled):
+            state = "failed"
         state = self._spec.end_state(self._recorder.store, self._totals, state)
         unfinished = self._stops.unfinished(reason, self._spec.routes)
         self._recorder.end_run(state, unfinished, end_text(state, self._totals))
@@ -246,9 +257,23 @@ class Engine(SchedulerDriver):
         used = {name: getattr(job, name) + more[name] for name in records.USED if name in more}
         self._totals = msgspec.structs.replace(job, counts=counts, total=job.total + len(batch.grown), **used)
         ended = [index for index, change in batch.units if change.finished_utc is not None] + batch.followed
+        if batch.running:
+            sent = list(batch.running)
+            self._inform(lambda observer: observer.sent(sent))
         self._inform(lambda observer: observer.ended(ended))
         if batch.grown and not self._done.done():
-            self._take_in(batch.grown)
+            if waiting := _waiting(batch.grown):
+                self._take_in(waiting)
+            self._grow_after(batch.ungrown)
+        self._stop_if_told()
+
+    def _stop_if_told(self) -> None:
+        """The job may want nothing more to start: a step of it has failed that must not."""
+        if self._stopped or self._spec.stops is None or self._done.done():
+            return
+        self._stopped = self._spec.stops()
+        if self._stopped:
+            self.tell(events.Abort("drain"))
 
     def _take_in(self, grown: list[tuple[int, records.NewUnit]]) -> None:
         """Units were added to the job: their lanes have more to fetch."""
@@ -340,12 +365,41 @@ class Engine(SchedulerDriver):
             return  # Units may come back: another `Done` follows.
         if self._spec.grow is None or self._scheduler.mode != "run":
             self._end(command.reason)
-        else:  # The last ends are not committed yet, and may add units.
+        else:  # The last ends are not committed yet, and may add units; so may what another terminal has written.
+            self._look_for_growth()
             self._recorder.after_commit(self._end_unless_grown, command.reason, self._growths)
-            self._recorder.hurry()
+
+    def _look_for_growth(self) -> None:
+        """See with the present batch whether there are units to add, even if none has ended."""
+        batch = self._recorder.batch
+        if not batch.look:
+            batch.look = True
+            self._looks += 1
+            self._recorder.after_commit(self._looked)
+        self._recorder.hurry()
+
+    def _grow_after(self, ended: list[int]) -> None:
+        """See with the present batch what these units add, which ended when they were added."""
+        if ended:
+            self._recorder.batch.ended_before += ended
+            self._look_for_growth()
+
+    def _looked(self) -> None:
+        self._looks -= 1
+
+    def _grow_on_command(self, args: dict[str, Any], report: Callable[[str], None]) -> None:
+        """Another terminal has written a value that may add units."""
+        if self._spec.grow is not None:
+            self._look_for_growth()
+        report(str(args.get("text", "")) or "looks for units to add")
 
     def _end_unless_grown(self, reason: str, growths: int) -> None:
-        if growths == self._growths and not self._adding:
+        if growths != self._growths or self._adding:
+            return  # Another `Done` follows.
+        if self._looks:
+            self._recorder.after_commit(self._end_unless_grown, reason, growths)
+            self._recorder.hurry()
+        else:
             self._end(reason)
 
     def _end(self, reason: str) -> None:
@@ -425,7 +479,18 @@ class Engine(SchedulerDriver):
             job.name, job.total, job.counts, job.attempts, job.refused, job.input_tokens, job.output_tokens, job.known_usd,
             now - self._began_at, time.time(), job.started_utc or time.time(), self._snapshot(),
             {key: lane.name for key, lane in self._recorder.lanes.items()}, time.time() - now, self._scheduler.paused,
+            () if self._spec.parts is None else self._spec.parts(), self._spec.part_lanes,
         )  # fmt: skip
+
+
+def _waiting(grown: list[tuple[int, records.NewUnit]]) -> list[tuple[int, records.NewUnit]]:
+    """Those of the added units that have no answer."""
+    return [(index, unit) for index, unit in grown if unit.source is None]
+
+
+def _answered(grown: list[tuple[int, records.NewUnit]]) -> list[int]:
+    """Those of the added units that were added with their answer, by index."""
+    return [index for index, unit in grown if unit.source is not None]
 
 
 def _only(spec: RunSpec, store: Store) -> frozenset[int] | None:

@@ -9,7 +9,7 @@ Nothing here commits or sends: the recorder commits batches, and reports which i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from headway.core.lanes.lane import LaneState
@@ -65,17 +65,18 @@ class Intents:
             return []
         missing = wanted - len(handle.ahead)
         new = [index for index in next_units(wanted) if index not in handle.ahead][:missing]
-        for index in new:
-            self.add_ahead(index, handle)
+        handle.ahead.update(new)
+        self._underway.update(new)
+        self._writer.batch.intents.update(dict.fromkeys(new, handle.id))
         return new
 
-    def durable(self, indexes: Iterable[int]) -> None:
+    def durable(self, indexes: Collection[int]) -> None:
         """The intents of these units are committed."""
-        waiting = self.waiting
-        for index in indexes:
-            self._underway.discard(index)
-            if waiting and (go := waiting.pop(index, None)) is not None:
-                go()
+        self._underway.difference_update(indexes)
+        if self.waiting:
+            for index in indexes:
+                if (go := self.waiting.pop(index, None)) is not None:
+                    go()
 
     def is_pending(self, index: int, lane: LaneHandle) -> bool:
         """Whether a unit has an intent and has not been sent."""

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
 from headway.core.snapshot import Snapshot
 from headway.stores.records import Job, JobEvent, UnknownOutcome
+
+
+class PartProgress(msgspec.Struct, frozen=True):
+    """One part of a job at an instant: a node of a flow. `total` is the number of its units as far as it is known; `note` is for people:
+    why it failed or was skipped.
+
+    `status`: pending, ready, running, waiting (for the user), success, failed or skipped. A part that has not changed since the
+    last view should be the same object. `kind` is the kind of node, `waiting` are the first units
+    that wait for the user.
+    """
+
+    name: str
+    status: str
+    total: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    running: int = 0
+    cost_usd: float = 0.0
+    note: str = ""
+    kind: str = ""
+    waiting: tuple[str, ...] = ()
 
 
 class View(msgspec.Struct, frozen=True):
@@ -31,6 +53,12 @@ class View(msgspec.Struct, frozen=True):
     #: Instants on the engine's clock plus this are UTC.
     utc_offset_s: float
     paused: bool = False
+    #: The parts of the job, if its kind has any.
+    parts: tuple[PartProgress, ...] = ()
+    #: The names of parts → the keys of the lanes that their units go to.
+    part_lanes: Mapping[str, str] = {}
+    #: How many parts of each status are not among `parts`, where a view has only some of them.
+    more_parts: Mapping[str, int] = {}
 
     @property
     def ended(self) -> int:
@@ -64,6 +92,10 @@ class Observer(Protocol):
 
     def noted(self, event: JobEvent) -> None:
         """An event of a lane or of the job."""
+
+    def sent(self, indexes: list[int]) -> None:
+        """Attempts at these units are on their way, and that is committed. Nothing by default."""
+        return
 
     def ended(self, indexes: list[int]) -> None:
         """These units have ended, and that is committed."""

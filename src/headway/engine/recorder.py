@@ -85,6 +85,7 @@ class Recorder:
         *,
         only_failed: bool = False,
         only: Collection[int] = (),
+        stay: Collection[int] = (),
         taken_utc: float = 0.0,
         caching: bool = False,
         grow: Grow | None = None,
@@ -97,7 +98,14 @@ class Recorder:
         unknown = self.store.unknown_outcomes(job)
         self.job, self._caching, self._grow = job, caching, grow
         self._worker = self.store.begin(
-            job, settings, out, time.time(), only_failed=only_failed, only=only, taken_utc=taken_utc
+            job,
+            settings,
+            out,
+            time.time(),
+            only_failed=only_failed,
+            only=only,
+            stay=stay,
+            taken_utc=taken_utc,
         )
         self._writer = Writer(
             self._open_store, self._next_batch, self._from_thread, self._committed, self._broke

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import msgspec
@@ -57,9 +57,12 @@ class RequestSender:
     ) -> None:
         self._spec, self._recorder, self._scheduler, self._source = spec, recorder, scheduler, source
         self._tell, self._is_over, self._exhausted, self._logs = tell, is_over, exhausted, logs
+        self._check = spec.check_answer
         self._loop = asyncio.get_running_loop()
         self._flights: dict[int, RequestFlight] = {}
         self.prices = RoutePrices(spec.routes)
+        #: The timeouts of routes that have their own.
+        self._timeouts = {number: route.timeout_s for number, route in spec.routes.items() if route.timeout_s}
         self._repairs = Repairs()
         self._repairs.restore(recorder.store, recorder.job, source)
         self._late = LateRequests(spec.render, recorder, source, tell)
@@ -194,10 +197,15 @@ class RequestSender:
         flight.sent = True
         try:
             send = self._spec.lanes[flight.lane].adapter.send
-            answer = flight.answer = await send(request, self._spec.timeout_s, _Reports(self, flight))
+            timeout_s = self._spec.timeout_s
+            if self._timeouts:
+                timeout_s = self._timeouts.get(flight.route, timeout_s)
+            answer = flight.answer = await send(request, timeout_s, _Reports(self, flight))
             if self.prices.is_awaited_by(answer):
                 await self.prices.wait()
             answer = flight.answer = self.prices.with_cost(answer, flight.route)
+            if self._check is not None and answer.outcome.kind is None:
+                answer = flight.answer = self._check(flight.route, request, answer)
         except asyncio.CancelledError as cancelled:
             if flight.task is None or flight.task.cancelling():
                 flight.sent = not is_unsent(cancelled)
@@ -317,10 +325,8 @@ class _Reports:
         self._sender.written(self._flight)
 
 
-def _next_units(lane: LaneState, n: int) -> Iterator[int]:
+def _next_units(lane: LaneState, n: int) -> list[int]:
     """The units of a lane's queue that start next."""
-    entries = (
-        item[3] for item in sorted(lane.queue.ready)[:n]
-    )  # Faster than `nsmallest`, unless `n` is small.
-    ready = (entry.unit for entry in entries if entry.status is Status.PENDING)
-    return (unit.index for unit in ready if not unit.late)
+    following = sorted(lane.queue.ready)[:n]  # Faster than `nsmallest`, unless `n` is small.
+    entries = [item[3] for item in following]
+    return [entry.unit.index for entry in entries if entry.status is Status.PENDING and not entry.unit.late]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from headway.core.lanes.queueing.unit_lengths import Size
-from headway.core.model import LaneSpec, Price
+from headway.core.model import LaneSpec, Price, RetryPolicy
 from headway.engine.cache_keys import CacheUse
-from headway.providers.adapter import Adapter, OnText
+from headway.engine.observer import PartProgress
+from headway.providers.adapter import Adapter, Answer, OnText, Request
 from headway.stores.records import Job, State
 from headway.stores.store import Store
 from headway.stores.write_batch import Grow
@@ -38,6 +39,10 @@ class UnitRoute(msgspec.Struct, frozen=True):
     open_inputs: frozenset[int] = frozenset()
     #: The group of units that run one at a time (`Unit.exclusive`); 0: none.
     exclusive: int = 0
+    #: How its units are retried; None: as their lane says.
+    retry: RetryPolicy | None = None
+    #: The timeout of an attempt; 0: the run's.
+    timeout_s: float = 0.0
 
 
 class RenderedRequest(msgspec.Struct, frozen=True):
@@ -54,6 +59,11 @@ class RenderedRequest(msgspec.Struct, frozen=True):
 #: Makes the request of a unit (by its index) from the records: its own row, its edges, and the answers that it waits for.
 #: Raises a HeadwayError where that cannot be done. Called in the reader's thread.
 Render = Callable[[Store, int], RenderedRequest]
+
+
+#: Checks a successful answer to a request of a route (by its number). Returns the answer, with a complaint if it does not fit: the
+#: unit then pays with an attempt, and the complaint may have the next request of the conversation.
+RouteAnswerCheck = Callable[[int, Request, Answer], Answer]
 
 
 class AttemptListener(Protocol):
@@ -91,6 +101,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     only_failed: bool = False
     #: Only these units run, however they ended before.
     only_units: tuple[int, ...] = ()
+    #: Units that ended without success and do not run again, unless `only_units` has them.
+    stays_ended: frozenset[int] = frozenset()
     #: Only the first units, this many; 0: all.
     first: int = 0
     #: When this process took the job: earlier commands of other terminals were for an earlier run. 0: when it begins.
@@ -112,8 +124,18 @@ class RunSpec(msgspec.Struct, frozen=True):
     exclusive: dict[int, int] = {}
     #: Which units are added when units end; None: the job has all of its units from the start.
     grow: Grow | None = None
+    #: The parts of the job, for views. Called on the loop, while `grow` may run in the writer's thread; must return quickly.
+    parts: Callable[[], tuple[PartProgress, ...]] | None = None
+    #: The names of parts → the keys of the lanes that their units go to.
+    part_lanes: Mapping[str, str] = {}
+    #: Why nothing more is to start; "": it may. Asked after each commit, on the loop. What is in flight finishes, and the job has failed.
+    stops: Callable[[], str] | None = None
+    #: Whether units that are added bring their keys of the cache: answers go into it without a lookup before the run.
+    grown_keys: bool = False
     #: The state of a job whose run has ended, if its units alone do not say it.
     end_state: Callable[[Store, Job, State], State] = lambda store, job, state: state
+    #: Checks answers by their route; None: every answer that the adapter accepts is accepted.
+    check_answer: RouteAnswerCheck | None = None
     #: The prices that are not known yet: they are looked up while the first requests are on their way.
     later_prices: PriceList | None = None
     #: Reads answers while they arrive; None: they are recorded when they are complete, as in every batch.

@@ -113,16 +113,25 @@ class PythonAdapter:
 
     async def _in_pool(self, request: Request, timeout_s: float) -> WorkResult:
         began = None if request.log is None else request.log.runs_in
-        return await self._pool_of().run(request.body, timeout_s, fresh=request.alone, began=began)
+        return await self._pool_of().run(self._payload(request), timeout_s, fresh=request.alone, began=began)
+
+    def _payload(self, request: Request) -> bytes:
+        """What a worker gets for a unit."""
+        return request.body
+
+    def _entry(self) -> EntryPoint:
+        """What the workers run."""
+        with_root(self._root)
+        return EntryPoint(entry_name(worker_entry.serve_rows), pickle.dumps(self._arguments))
 
     def _runner(self) -> Run:
-        with_root(self._root)
         if self._settings.isolation != "process":
+            with_root(self._root)
             threads = self._settings.isolation == "thread"
             self._local = _InProcess(self._arguments, self._detector, threads=threads)
             return self._local.run
         self._pool = ProcessPool(
-            EntryPoint(entry_name(worker_entry.serve_rows), pickle.dumps(self._arguments)),
+            self._entry(),
             self._size,
             recycle_after=self._settings.recycle_after,
             memory_ceiling=self._settings.memory_ceiling,

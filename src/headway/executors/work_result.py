@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from typing import Any, Final, Literal
@@ -16,6 +17,10 @@ from headway.providers.error_messages import short_message
 
 #: Characters quoted from the end of a worker's standard error.
 QUOTED: Final = 240
+#: Bytes at its end in which an error with its stack is searched.
+_SEARCHED: Final = 16_384
+#: The line of a JavaScript error above the frames of its stack.
+_WITH_FRAMES: Final = re.compile(r"^((?:Uncaught )?[\w$.]*Error(?: \[\w+\])?: .*)\r?\n\s+at ", re.MULTILINE)
 
 
 class Death(msgspec.Struct, frozen=True):
@@ -125,7 +130,9 @@ def with_evidence(text: str, took_s: float | None, memory: int, stderr: bytes) -
 
 
 def last_words(stderr: bytes) -> str:
-    """The end of standard error, from the beginning of a line."""
+    """The end of standard error, from the beginning of a line. Of a JavaScript error its line, without the frames of the stack below it."""
+    if errors := _WITH_FRAMES.findall(_text(stderr[-_SEARCHED:])):
+        return str(errors[-1]).strip()[:QUOTED]
     text = _text(stderr[-4 * QUOTED :]).strip()
     if len(text) <= QUOTED:
         return text

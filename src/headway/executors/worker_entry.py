@@ -89,7 +89,7 @@ class _Attempt:
             publish_usage(self._number, used)
 
 
-class _Runner:
+class CallRunner:
     """Calls a callable; awaits the result of an asynchronous one on an event loop that is kept for the next call."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 def serve_calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
     """For `headway.map`: items and values are pickled."""
-    run = _Runner()
+    run = CallRunner()
 
     def serve(payload: bytes) -> UnitReply:
         attempt = _Attempt()
@@ -141,7 +141,7 @@ def serve_calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
     return serve
 
 
-class _Row:
+class JsonCall:
     """One call of a function for `kind = "python"`: its payload and its value are JSON."""
 
     __slots__ = ("arguments", "attempt", "context", "most")
@@ -164,7 +164,7 @@ class _Row:
 
 def serve_rows(target: str, model: str, root: str, most: int) -> Serve:
     """For `kind = "python"` in worker processes. `root` is the directory of headway.toml, `most` the bytes of a value."""
-    return _rows(target, model, root, most, _Runner())
+    return _rows(target, model, root, most, CallRunner())
 
 
 def serve_rows_in_threads(target: str, model: str, root: str, most: int) -> Serve:
@@ -177,7 +177,7 @@ def _rows(target: str, model: str, root: str, most: int, run: Callable[..., Any]
     with_context = _asks_for_context(function)
 
     def serve(payload: bytes) -> UnitReply:
-        row = _Row(payload, model, most, with_context=with_context)
+        row = JsonCall(payload, model, most, with_context=with_context)
         try:
             value = run(function, *row.arguments)
         except BaseException as error:
@@ -195,7 +195,7 @@ def serve_rows_inline(
     with_context = _asks_for_context(function)
 
     async def serve(payload: bytes) -> UnitReply:
-        row = _Row(payload, model, most, with_context=with_context)
+        row = JsonCall(payload, model, most, with_context=with_context)
         try:
             value = function(*row.arguments)
             if inspect.isawaitable(value):
@@ -285,14 +285,16 @@ def failure_note(error: BaseException, used: Usage | None, retry_on: RetryOn) ->
         return ReplyNote(Outcome(Kind.INVALID, used, message="it raised CancelledError itself"))
     if isinstance(error, MemoryError) or not isinstance(error, Exception):
         # Out of memory, or an exception that ends a process: the process is not used again.
-        return ReplyNote(Outcome(Kind.CRASH, used, message=fault(error)), trace=_trace(error), spoiled=True)
+        return ReplyNote(
+            Outcome(Kind.CRASH, used, message=fault(error)), trace=traceback_of(error), spoiled=True
+        )
     outcome = outcome_of(error, used, retry_on)
     limited = outcome.kind in THROTTLES
     source = "RateLimited" if isinstance(error, RateLimited) else type(error).__name__
     return ReplyNote(
         outcome,
         _pickled(error),
-        _trace(error),
+        traceback_of(error),
         source=source if limited else "",
         exit_codes=[] if limited else list(exit_codes_in(error)),
     )
@@ -305,7 +307,7 @@ def _pickled(error: Exception) -> bytes:
         return b""
 
 
-def _trace(error: BaseException) -> str:
+def traceback_of(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))[-_MAX_TRACE_CHARS:]
     except Exception:  # Its `__str__` may raise.

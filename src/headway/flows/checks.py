@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from headway.flows.expressions import parse_expression
+from headway.flows.field_types import fits
 from headway.flows.problems import ProblemList
 from headway.flows.spec import FlowSpec, LoopSpec, Merge, NodeSpec, PipelineSpec, StateField
 
@@ -118,7 +119,8 @@ def _with_fields(
     merged = {name: _merged(field, name in repeated, problems) for name, field in fields.items()}
     written = {field for node in flow.nodes.values() for field in node.writes}
     read = {name for name, _, what in _named_fields(flow) if not what.endswith("writes")}
-    inputs = tuple(name for name, one in merged.items() if name in read - written and not one.has_default)
+    given = read - written
+    inputs = tuple(name for name, one in merged.items() if name in given and not one.has_default)
     if not closed:
         for name in inputs:
             _warn_of_misspelling(merged[name], sorted(written), problems)
@@ -133,26 +135,9 @@ def _merged(field: StateField, repeated: bool, problems: ProblemList) -> StateFi
         problems.error(
             field.line, f"state.schema.{field.name}: array_append needs 'type: array', not {field.type}"
         )
-    if field.has_default and not _fits(field):
+    if field.has_default and field.default is not None and not fits(field.type, field.default):
         problems.error(field.line, f"state.schema.{field.name}: the default is not of type {field.type}")
     return replace(field, merge=merge)
-
-
-def _fits(field: StateField) -> bool:
-    value = field.default
-    if field.type == "any" or value is None:
-        return True
-    if field.type in ("integer", "number") and isinstance(value, bool):
-        return False
-    types = {
-        "string": str,
-        "integer": int,
-        "number": (int, float),
-        "boolean": bool,
-        "array": list,
-        "object": dict,
-    }
-    return isinstance(value, types[field.type])  # type: ignore[arg-type]
 
 
 def _warn_of_misspelling(field: StateField, written: list[str], problems: ProblemList) -> None:

@@ -25,6 +25,10 @@ class StepGraph:
         self._step_of = {node.id: node.group or node.id for node in flow.nodes.values()}
         self._step_of |= {group: group for group in (*flow.pipelines, *flow.loops)}
         self._steps = list(dict.fromkeys(self._step_of.values()))
+        self._edges_within: dict[str, list[EdgeSpec]] = defaultdict(list)
+        for edge in flow.edges:
+            if self._step_of[edge.source] == self._step_of[edge.target]:
+                self._edges_within[edge.target].append(edge)
         self._writers: dict[str, list[str]] = defaultdict(list)
         for node in flow.nodes.values():
             for field in node.writes:
@@ -91,6 +95,8 @@ class StepGraph:
             node = self._flow.nodes[member]
             yield from node.reads
             yield from node.expression_reads
+            if node.group:
+                yield from _condition_reads(self._inner_edges(member))
         if step not in self._flow.nodes:
             yield from self._flow.step(step).expression_reads
 
@@ -148,15 +154,19 @@ class StepGraph:
 
     def _fields_from(self, name: str, earlier: Iterable[str]) -> dict[str, set[str]]:
         node = self._flow.nodes[name]
-        reads = {*node.reads, *node.expression_reads}
+        reads = {*node.reads, *node.expression_reads, *_condition_reads(self._inner_edges(name))}
         writes = {other: reads & set(self._flow.nodes[other].writes) for other in earlier}
         return {other: fields for other, fields in writes.items() if fields}
+
+    def _inner_edges(self, name: str) -> list[EdgeSpec]:
+        """The edges to a member from members of its own group."""
+        return self._edges_within.get(name, [])
 
     def _inner(
         self, name: str, earlier: tuple[str, ...], fields: dict[str, set[str]]
     ) -> tuple[Dependency, ...]:
         group = self._flow.nodes[name].group
-        edges = [e for e in self._flow.edges if e.target == name and self._step_of[e.source] == group]
+        edges = self._inner_edges(name)
         for edge in edges:
             if edge.source not in earlier:
                 self._problems.error(

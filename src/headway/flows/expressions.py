@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.errors import ConfigError
+from headway.flows.lazy_list import LazyList
 
 LONGEST: Final = 4_000
 DEEPEST: Final = 50
@@ -93,7 +94,7 @@ class LengthOf(msgspec.Struct, frozen=True):
 
     def evaluate(self, state: Mapping[str, Any]) -> Any:
         value = self.operand.evaluate(state)
-        return len(value) if isinstance(value, str | list | tuple | dict) else MISSING
+        return len(value) if isinstance(value, str | list | tuple | dict | LazyList) else MISSING
 
 
 class Negation(msgspec.Struct, frozen=True):
@@ -350,7 +351,7 @@ def _unquoted(token: _Token) -> str:
 
 def _inside(value: Any, step: str | int) -> Any:
     if isinstance(step, int):
-        if isinstance(value, list | tuple) and -len(value) <= step < len(value):
+        if isinstance(value, list | tuple | LazyList) and -len(value) <= step < len(value):
             return value[step]
         return MISSING
     return value.get(step, MISSING) if isinstance(value, Mapping) else MISSING
@@ -370,7 +371,7 @@ def _equal(left: Any, right: Any) -> bool:
     pairs = [(left, right)]
     while pairs:
         one, other = pairs.pop()
-        if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        if isinstance(one, list | tuple | LazyList) and isinstance(other, list | tuple | LazyList):
             if len(one) != len(other):
                 return False
             pairs += zip(one, other, strict=True)

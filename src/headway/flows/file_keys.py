@@ -30,7 +30,10 @@ from headway.flows.value_kinds import (
 FIELD: Final = MappingValue(
     {
         "type": FileKey(ChoiceValue(FIELD_TYPES), "The type of the value; any by default."),
-        "merge": FileKey(ChoiceValue(MERGES), "How a write joins the value that is there."),
+        "merge": FileKey(
+            ChoiceValue(MERGES),
+            "How a write joins the value that is there; array_append if a for_each node writes it, otherwise last_wins.",
+        ),
         "default": FileKey(AnyJson(), "The value before anything is written."),
         "schema": FileKey(SchemaValue(), "A JSON Schema of the value, or a file with one."),
         "description": FileKey(TextValue(), "What the field is for."),
@@ -73,8 +76,10 @@ NODE: Final = MappingValue(
         "reads": FileKey(NamesValue(), "Fields of the state that the node is given."),
         "writes": FileKey(NamesValue(), "Fields of the state that its answer is written to."),
         "args": FileKey(JsonObject(), "Constant arguments."),
-        "for_each": FileKey(FOR_EACH, "One iteration for each item of a list."),
-        "on_error": FileKey(ON_ERROR, "What a failure means."),
+        "for_each": FileKey(
+            FOR_EACH, "One iteration for each item of a list: source, concurrency, max_failures."
+        ),
+        "on_error": FileKey(ON_ERROR, "What a failure means: policy, attempts, backoff, base_ms."),
         "timeout": FileKey(DurationValue(), "The longest time of one attempt."),
         "when": FileKey(ConditionValue(), "The node is skipped if this is false."),
         "cache": FileKey(SwitchValue(), "Whether known answers are used; by default only for agents."),
@@ -122,7 +127,7 @@ FLOW: Final = MappingValue(
         "description": FileKey(TextValue(), "What the flow is for."),
         "runtime": FileKey(
             MappingValue({"concurrency": FileKey(ConcurrencyValue(), "Nodes at a time; 1 by default.")}),
-            "How it runs.",
+            "How it runs: concurrency, the nodes at a time (1 by default, or auto).",
         ),
         "state": FileKey(
             MappingValue(

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from headway.errors import InputError
+from headway.flows.answer_form import is_json_answer
 from headway.flows.checks import check_graph
 from headway.flows.dependencies import StepGraph
 from headway.flows.expressions import parse_expression
 from headway.flows.file_keys import FLOW
-from headway.flows.problems import FlowProblem, ProblemList
+from headway.flows.node_checks import check_args, check_inner_inputs, check_items, check_tool
+from headway.flows.problems import FlowErrors, FlowProblem, ProblemList
 from headway.flows.prompt_names import check_prompt
 from headway.flows.spec import (
     EdgeSpec,
@@ -67,7 +70,7 @@ def or_raise(checked: CheckedFlow, name: str) -> FlowSpec:
     errors = [one.text(name) for one in checked.problems if one.severity == "error"]
     if len(errors) == 1:
         raise InputError(errors[0])
-    raise InputError(f"{name} has {len(errors):,} errors", tuple(errors))
+    raise FlowErrors(f"{name} has {len(errors):,} errors", tuple(errors))
 
 
 def check_flow(path: Path) -> CheckedFlow:
@@ -132,7 +135,15 @@ class _FlowBuilder:
         flow = check_graph(flow, fields, closed=declared is not None, problems=self._problems)
         for node in flow.nodes.values():
             check_prompt(node, self._problems)
-            self._check_inner_flow(node)
+            check_tool(node, self._problems)
+            check_args(node, self._problems)
+        check_items(flow, self._problems)
+        inner = {node.id: self._inner_flow(node) for node in flow.nodes.values() if node.kind == "flow"}
+        nodes = {
+            name: replace(node, inner=inner.get(name), json_answer=is_json_answer(flow, node))
+            for name, node in flow.nodes.items()
+        }
+        flow = replace(flow, nodes=nodes)
         return StepGraph(flow, self._problems).resolved()
 
     def _field(self, name: str, read: ReadMapping) -> StateField:
@@ -273,7 +284,7 @@ class _FlowBuilder:
         path = Path(os.path.normpath(self._folder / (name or read[key])))
         if not path.is_file():
             line = read.lines[key]
-            names = [one.name for one in _siblings(path)]
+            names = sorted(one.name for one in _siblings(path))
             what = f"node '{read['id']}': there is no file '{name or read[key]}'"
             self._problems.unknown(line, what, path.name, names)
         return path
@@ -293,21 +304,24 @@ class _FlowBuilder:
             return None
         return schema
 
-    def _check_inner_flow(self, node: NodeSpec) -> None:
-        if node.kind != "flow" or node.file is None or not node.file.is_file():
-            return
+    def _inner_flow(self, node: NodeSpec) -> FlowSpec | None:
+        if node.file is None or not node.file.is_file():
+            return None
         if node.file.resolve() in self._outer or len(self._outer) > DEEPEST:
             self._problems.error(node.line, f"node '{node.id}': the flow contains itself")
-            return
+            return None
         checked = _checked(node.file, self._outer)
         if checked.flow is None:
-            first = next(one for one in checked.problems if one.severity == "error")
-            self._problems.error(node.line, f"node '{node.id}': {first.text(node.file.name)}")
-            return
+            for one in checked.problems:
+                if one.severity == "error":
+                    self._problems.error(node.line, f"node '{node.id}': {one.text(node.file.name)}")
+            return None
         for field in node.writes:
             if field not in checked.flow.fields:
                 message = f"node '{node.id}': the flow {node.file.name} has no field '{field}'"
                 self._problems.unknown(node.line, message, field, checked.flow.fields)
+        check_inner_inputs(node, checked.flow, self._problems)
+        return checked.flow
 
 
 def _siblings(path: Path) -> list[Path]:

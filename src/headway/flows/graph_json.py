@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.flows.drawing import details
 from headway.flows.spec import FlowSpec
+from headway.flows.step_text import details
 
 
 def graph_json(flow: FlowSpec) -> dict[str, Any]:

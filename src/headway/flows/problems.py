@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from headway.config.near_names import near_name
+from headway.errors import InputError
 from headway.safe_text import one_line
 
 
@@ -24,6 +25,13 @@ class FlowProblem(msgspec.Struct, frozen=True, kw_only=True):
         place = f"{file}:{self.line}" if self.line else file
         kind = "" if self.severity == "error" else "warning: "
         return one_line(f"{place}: {kind}{self.message}" + (f" — {self.hint}" if self.hint else ""))
+
+
+class FlowErrors(InputError):
+    """Several errors of a flow. Its text has them all, one a line, for a program that shows only the exception."""
+
+    def __str__(self) -> str:
+        return "\n  ".join((f"{self.message}:", *self.problems))
 
 
 class ProblemList:

@@ -42,6 +42,16 @@ def _check_name(node: NodeSpec, name: str, problems: ProblemList) -> None:
     elif root == "state" and field and field not in node.reads:
         problems.unknown(node.line, f"{place}, but the node does not read '{field}'", field, node.reads)
     elif root == "args" and field and field not in node.args:
-        problems.warning(node.line, f"{place}, but the node has no argument '{field}'", "--arg must give it")
+        problems.unknown(node.line, f"{place}, but the node has no argument '{field}'", field, node.args)
     elif root in ("item", "index") and node.for_each is None and not node.group:
         problems.error(node.line, f"{place}, but the node has no 'for_each' and is in no pipeline")
+
+
+def names_of_prompt(node: NodeSpec) -> tuple[str, ...]:
+    """The names in a node's prompt; none if it cannot be read."""
+    if node.prompt is None or not node.prompt.is_file():
+        return ()
+    try:
+        return tuple(dict.fromkeys(Template(node.prompt.read_text(encoding="utf-8"), node.prompt.name).names))
+    except (UsageError, OSError, UnicodeDecodeError):
+        return ()

@@ -1,4 +1,4 @@
-"""`headway.Flow`: a flow in Python. It makes the same spec as a file, and `to_yaml` writes that file."""
+"""The graph of `headway.Flow` (api/flow_runs.py, which runs it). It makes the same spec as a file, and `to_yaml` writes that file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Names = str | Sequence[str]
 
 
-class Flow:
-    """A graph of work. Arguments have the names and values of a flow file; relative paths begin at `folder`.
-
-    >>> import headway
-    >>> flow = headway.Flow("approval")
-    >>> flow.add("approve", "human", writes="approved")
-    >>> flow.spec().step_order
-    ('approve',)
-    """
+class FlowBuilder:
+    """A graph of work, being made. Arguments have the names and values of a flow file; relative paths begin at `folder`."""
 
     def __init__(
         self, name: str, *, concurrency: int | str = 1, description: str = "", folder: str | Path = "."

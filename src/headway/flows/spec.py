@@ -38,7 +38,7 @@ AUTO: Final = 0
 DEFAULT_MAX_ITERS: Final = 100
 
 
-class StateField(msgspec.Struct, frozen=True, kw_only=True):
+class StateField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A field of the state. `merge` is resolved: `array_append` if a `for_each` node writes it, else `last_wins`."""
 
     name: str
@@ -53,7 +53,7 @@ class StateField(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 0
 
 
-class MaxFailures(msgspec.Struct, frozen=True):
+class MaxFailures(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many iterations may fail: a number of them, or a percentage of all."""
 
     count: int = 0
@@ -64,7 +64,7 @@ class MaxFailures(msgspec.Struct, frozen=True):
         return self.count if self.percent is None else int(iterations * self.percent / 100 + 1e-9)
 
 
-class ForEach(msgspec.Struct, frozen=True, kw_only=True):
+class ForEach(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One iteration for each item of a list: an expression such as `$.issues`, or `items` from the file itself."""
 
     source: str = ""
@@ -75,7 +75,7 @@ class ForEach(msgspec.Struct, frozen=True, kw_only=True):
     max_failures: MaxFailures = MaxFailures()
 
 
-class OnError(msgspec.Struct, frozen=True, kw_only=True):
+class OnError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a failure of a node means. An exhausted `retry` acts as `skip`. None: the lane's value holds."""
 
     policy: ErrorPolicy = "skip"
@@ -84,7 +84,7 @@ class OnError(msgspec.Struct, frozen=True, kw_only=True):
     base_ms: int | None = None
 
 
-class Dependency(msgspec.Struct, frozen=True, kw_only=True):
+class Dependency(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that is waited for. An edge has `edge`; what is read from a writer is in `fields`; both may be true."""
 
     id: str
@@ -95,7 +95,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
 
 
-class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
+class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One node. Paths are absolute. `reads` has what the file lists; expressions may read more (`reads_of_when`…)."""
 
     id: str
@@ -124,13 +124,17 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     #: Fields that `when` and `for_each.source` read. They count as reads for the order, not for what the node is given.
     expression_reads: tuple[str, ...] = ()
+    #: Resolved: whether the text of an agent's answer is JSON (`answer_form`).
+    json_answer: bool = False
     #: The pipeline or loop that it is a member of; "" for a step.
     group: str = ""
+    #: The flow of a node of kind `flow`.
+    inner: FlowSpec | None = None
     after: tuple[Dependency, ...] = ()
     line: int = 0
 
 
-class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A list of items that go through the same stages. Each item goes on as soon as its own stage is done."""
 
     id: str
@@ -146,7 +150,7 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 0
 
 
-class LoopSpec(msgspec.Struct, frozen=True, kw_only=True):
+class LoopSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A body that runs until `until` is true. It is evaluated before each iteration, the first one included."""
 
     id: str
@@ -162,7 +166,7 @@ class LoopSpec(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 0
 
 
-class EdgeSpec(msgspec.Struct, frozen=True, kw_only=True):
+class EdgeSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An edge as the file has it."""
 
     source: str
@@ -171,7 +175,7 @@ class EdgeSpec(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 0
 
 
-class FlowSpec(msgspec.Struct, frozen=True, kw_only=True):
+class FlowSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A whole flow. Tuples have the order of the file."""
 
     name: str

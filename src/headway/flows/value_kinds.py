@@ -263,6 +263,8 @@ class SourceValue(ConditionValue):
 class NamesValue(ValueKind):
     """A list of names without repetition; a single name is a list of one."""
 
+    expected = "a name or a list of names"
+
     def read(self, item: Marked, place: str, problems: ProblemList) -> Any:
         items = item.value if isinstance(item.value, list) else [item]
         names: dict[str, None] = {}
@@ -302,12 +304,12 @@ class MappingValue(ValueKind):
     expected = "a mapping"
 
     def __init__(self, keys: Mapping[str, FileKey], short: str = "") -> None:
-        self.keys, self._short = keys, short
+        self.keys, self.short = keys, short
 
     def read(self, item: Marked, place: str, problems: ProblemList) -> Any:
-        if self._short and isinstance(item.value, str):
-            inner, item = item, Marked({self._short: item}, item.line)
-            item.key_lines = {self._short: inner.line}
+        if self.short and isinstance(item.value, str):
+            inner, item = item, Marked({self.short: item}, item.line)
+            item.key_lines = {self.short: inner.line}
         if not isinstance(item.value, dict):
             problems.error(item.line, f"{place}: expected {self.expected}, not {type_name(item.value)}")
             return None
@@ -336,11 +338,13 @@ class MappingValue(ValueKind):
         required = [name for name, key in self.keys.items() if key.required]
         schema = {"type": "object", "properties": properties, "additionalProperties": False}
         schema |= {"required": required} if required else {}
-        return {"anyOf": [self.keys[self._short].kind.schema(), schema]} if self._short else schema
+        return {"anyOf": [self.keys[self.short].kind.schema(), schema]} if self.short else schema
 
 
 class ListOf(ValueKind):
     """A list of mappings."""
+
+    expected = "a list"
 
     def __init__(self, kind: ValueKind) -> None:
         self._kind = kind

@@ -92,9 +92,17 @@ def parse_yaml(text: str) -> Marked:
         return _Builder().build(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise YamlError(f"not YAML: {error.problem}", mark.line + 1 if mark else 0) from None
+        place = mark.line + 1 if mark else 0
+        raise YamlError(f"not YAML: {error.problem}", place, hint=_usual_cause(str(error.problem))) from None
     except yaml.YAMLError as error:
         raise YamlError(f"not YAML: {str(error).splitlines()[0]}", 0) from None
+
+
+def _usual_cause(problem: str) -> str | None:
+    """What to check after an error of the parser that comes of wrong indentation."""
+    if "did not find expected" in problem or "expected <block end>" in problem or "mapping values" in problem:
+        return "check the indentation of this line and the one before"
+    return None
 
 
 class _Builder:

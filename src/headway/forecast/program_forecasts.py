@@ -53,7 +53,7 @@ def program_forecast(lane: ProgramLane) -> LaneForecast:
     cost = None
     if paid:
         cost = Range.of(
-            *(lane.units * factor * sum(paid) / len(paid) for factor in _factors(paid, lane.units))
+            *(lane.units * factor * sum(paid) / len(paid) for factor in factors_of(paid, lane.units))
         )
     binding = lane.binding
     if lane.hold_s > 0.0:
@@ -128,12 +128,12 @@ def _time(lane: ProgramLane, places: int) -> Range:
     took = [run.took_s for run in lane.runs]
     likely, low, high = (
         lane.hold_s + _makespan(took, lane.units, places, factor, one_ahead=lane.one_ahead)
-        for factor in _factors(took, lane.units)
+        for factor in factors_of(took, lane.units)
     )
     return Range.of(likely, low, high + AROUND_S)
 
 
-def _factors(values: Sequence[float], planned: int) -> tuple[float, float, float]:
+def factors_of(values: Sequence[float], planned: int) -> tuple[float, float, float]:
     """The factors of the likely, the low and the high figure: two standard errors of the mean."""
     if len(values) == 1:
         return (1.0, *ONE_RUN)

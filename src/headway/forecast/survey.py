@@ -105,12 +105,13 @@ class _Tally:
         self, source: JobSource, config: Config, done: Mapping[To, int], kept: int, reuse: Reuse | None
     ) -> None:
         self._source, self._config, self._kept, self._reuse = source, config, kept, reuse
-        self._done = done
+        #: How many of the next rows to a model need not be sent.
+        self._skip = dict(done)
         self.total = 0
         self.loads: list[Load] = []
         self._routes: list[StoredRoute] = []
         self._by_family: dict[tuple[int, int], Load] = {}
-        self._skip: list[int] = []
+        self._to: list[To] = []
         self._ids = [array("q") for _ in range(_GROUPS)]
         self._random = Random(0).random
         #: For each row that waits for others: the length of the chain of answers up to its own.
@@ -118,11 +119,14 @@ class _Tally:
 
     def add_route(self, job: int, route: StoredRoute) -> int:
         self._routes.append(route)
-        self._skip.append(self._done.get((route.provider, route.model), 0))
+        self._to.append((route.provider, route.model))
         return len(self._routes) - 1
 
     def add_attachments(self, job: int, files: Sequence[NewAttachment]) -> None:
         """Their tokens are part of their units. Their content is not read."""
+
+    def add_values(self, job: int, name: str, first: int, values: Sequence[bytes]) -> None:
+        """They are no requests."""
 
     def add_families(self, job: int, families: Sequence[Family]) -> None:
         for family in families:
@@ -146,8 +150,8 @@ class _Tally:
             groups[known % _GROUPS].append(known)
             if unit.after:
                 self.depths[index] = 1 + max(self.depths.get(_index_of(edge), 1) for edge in unit.after)
-            if self._skip[unit.route]:
-                self._skip[unit.route] -= 1
+            if self._skip and self._skip.get(to := self._to[unit.route]):
+                self._skip[to] -= 1
                 continue
             if self._reuse is not None and self._reuse(self._routes[unit.route], unit):
                 continue

@@ -90,11 +90,11 @@ def try_out(
     """Run the sample once."""
     tried = _drawn(chosen, routes, variant)
     units = [_unit(place, one, routes) for place, one in enumerate(tried)]
-    truths = [_truth(one) for one in tried]
+    truths = [truth_of(one.drawn, one.row.max_tokens) for one in tried]
     source = ListSource([] if options.serial else [unit for unit, one in zip(units, tried, strict=True) if not one.row.serial],
                         serial=[unit for unit, one in zip(units, tried, strict=True) if options.serial or one.row.serial])  # fmt: skip
-    scheduler = _scheduler(lanes, options, variant, utc)
-    fresh = _scheduler(lanes, options, variant, utc)
+    scheduler = restored_scheduler(lanes, options, variant, utc)
+    fresh = restored_scheduler(lanes, options, variant, utc)
     accounts = {key: assumed_provider(lane, lanes[key], variant, 0.0) for key, lane in fresh.lanes.items()}
     scenario = Scenario({key: SimLane(LaneWork(1), provider) for key, (provider, _) in accounts.items()})
     world = World(scenario, Workload(units, truths), seed=1)
@@ -136,15 +136,17 @@ def _unit(place: int, one: TrialUnit, routes: Sequence[ForecastRoute]) -> Unit:
     return unit_of(pending, UnitRoute(routes[one.load].lane))
 
 
-def _truth(one: TrialUnit) -> Truth:
-    drawn = one.drawn
+def truth_of(drawn: DrawnUsage, max_tokens: int) -> Truth:
+    """What a unit with this usage really takes."""
     service_s = max(0.0, drawn.took_s - 2.0 * NETWORK_S)
     usage = Usage(drawn.input_tokens, drawn.output_tokens, drawn.cached_tokens)
-    most = max(0, one.row.max_tokens) or drawn.output_tokens
+    most = max(0, max_tokens) or drawn.output_tokens
     return Truth(usage, float(most), NETWORK_S, NETWORK_S, service_s, service_s)
 
 
-def _scheduler(lanes: dict[str, LaneKnowledge], options: RunOptions, variant: str, utc: float) -> Scheduler:
+def restored_scheduler(
+    lanes: dict[str, LaneKnowledge], options: RunOptions, variant: str, utc: float
+) -> Scheduler:
     """The scheduler as the engine would restore it now."""
     settings = Settings(concurrency=options.concurrency, delay_s=options.delay_s)
     scheduler = Scheduler([known.spec for known in lanes.values()], settings, 0.0)

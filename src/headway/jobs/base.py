@@ -10,15 +10,16 @@ A kind does not run anything: `wiring` runs all jobs in the same way, with what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol, Self
 
 import msgspec
 
 from headway.config import Config
+from headway.core.model import RetryPolicy
 from headway.core.reasons import LaneBudgetSpent
-from headway.engine.run_spec import Render
+from headway.engine.run_spec import Render, RouteAnswerCheck
 from headway.errors import UsageError
 from headway.jobs.output_options import Order as Order
 from headway.jobs.output_options import OutputOptions as OutputOptions
@@ -53,6 +54,27 @@ class IngestOptions(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, warn=lambda text: None)
 
 
+class RoutePolicy(msgspec.Struct, frozen=True):
+    """How the units of a route are retried, and the timeout of an attempt. None: as for all units of the lane or the run.
+
+    `base_s` is the first wait; `linear`: waits grow by it each time instead of doubling.
+    """
+
+    attempts: int | None = None
+    base_s: float | None = None
+    linear: bool | None = None
+    timeout_s: float | None = None
+
+    def retry(self, lane: RetryPolicy) -> RetryPolicy | None:
+        """The policy for retries on a lane; None: the lane's."""
+        own = {"max_attempts": self.attempts, "base_s": self.base_s, "linear": self.linear}
+        changed = {name: value for name, value in own.items() if value is not None}
+        if not changed:
+            return None
+        # A first wait above the cap is meant.
+        return msgspec.structs.replace(lane, **changed, cap_s=max(lane.cap_s, self.base_s or 0.0))
+
+
 class Sink(Protocol):
     """The part of a store that takes units in."""
 
@@ -63,6 +85,8 @@ class Sink(Protocol):
     def add_attachments(self, job: int, files: Sequence[NewAttachment]) -> None: ...
 
     def add_families(self, job: int, families: Sequence[Family]) -> None: ...
+
+    def add_values(self, job: int, name: str, first: int, values: Sequence[bytes]) -> None: ...
 
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None: ...
 
@@ -96,6 +120,9 @@ class JobSource(Protocol):
 
     def form(self) -> dict[str, Any]:
         """The data of the input that later runs need, as JSON values."""
+
+    def continues(self, job: Job) -> bool:
+        """Whether a job with the same digest is the one that is meant."""
 
     def is_sibling(self, job: Job) -> bool:
         """Whether a job has the same rows with another `--limit`: its answers can be used."""
@@ -198,8 +225,20 @@ class JobKind(ABC):
 class RunKind(JobKind):
     """A kind whose units are requests that an engine runs."""
 
+    #: Whether a job may be complete although units have failed: its kind tolerates them.
+    tolerates_failures: ClassVar[bool] = False
+    #: Whether --concurrency counts nodes of the job, and not requests in flight.
+    counts_nodes: ClassVar[bool] = False
+    #: Whether the units that `growth` adds bring their keys of the cache and their cached answers (`NewUnit.key`, `NewUnit.source`).
+    #: Requests of other kinds are looked up before a run, if the user wants that.
+    makes_keys: ClassVar[bool] = False
+
     def answer_check(self, job: Job) -> AnswerCheck | None:
         """Checks the answers of a job; None if every answer is accepted."""
+        return None
+
+    def route_check(self, job: Job, routes: Sequence[StoredRoute]) -> RouteAnswerCheck | None:
+        """Checks answers by the number of their route; None if routes do not differ in this. `routes` are those of the job."""
         return None
 
     def renderer(self, job: Job) -> Render | None:
@@ -207,20 +246,50 @@ class RunKind(JobKind):
         return None
 
     def growth(self, job: Job) -> Grow | None:
-        """Adds units to a running job when units have ended; None if a job has all its units from the start.
+        """Adds units to a running job when units have ended, with or without success; None if a job has all its units from the
+        start. The command `grow` of another terminal makes a running job look for units to add, e.g. because of a new value.
 
         The new units are recorded in the same transaction as those ends. They use existing routes of the job, are not serial,
-        and may wait for any unit, by its id. A unit whose id exists in the job is not added again.
+        and may wait for any unit, by its id. A unit whose id exists in the job is not added again. A unit that is added with the
+        answer of another one (`NewUnit.source`) has ended, and may add others. If the object has an attribute `parts`, it is called
+        for the parts of the job in views (`RunSpec.parts`); if it has an attribute `stops`, it is asked after each commit whether anything
+        more may start (`RunSpec.stops`).
         """
         return None
+
+    def route_policies(self, job: Job) -> Mapping[str, RoutePolicy]:
+        """How the units of labelled routes are retried, by label."""
+        return {}
 
     def with_providers(self, config: Config, job: Job) -> Config:
         """The settings with the providers that a job brings itself."""
         return config
 
+    def stays_ended(self, store: Store, job: Job) -> Collection[int]:
+        """The units (by index) that ended without success and do not run again when the job is resumed. `headway retry JOB UNIT`
+        still runs them.
+        """
+        return ()
+
     def end_state(self, store: Store, job: Job, state: State) -> State:
-        """The state of a job whose run has ended. `state` is the one that its units give."""
+        """The state of a job whose run has ended. `state` is the one that its units give. "parked": it waits for the user; then
+        `parked_step` or `next_step` says for what.
+        """
         return state
+
+    def parked_step(self, store: Store, job: Job, place: str, resume: str) -> str:
+        """What a job that waits for the user needs, in one line; "": `next_step` says it. `place` has the flags with which a command finds
+        the job (" --db x"), `resume` is the command that resumes it.
+        """
+        return ""
+
+    def failed_step(self, store: Store, job: Job, place: str, resume: str) -> str:
+        """What can be done for a job that failed, in one line; "": `next_step` says it. The arguments are those of `parked_step`."""
+        return ""
+
+    def is_enough(self, store: Store, job: Job) -> bool:
+        """Whether the last run did all that it was asked to do, although the job is not complete: then its exit code is 0."""
+        return False
 
 
 class FileJobKind(RunKind):
@@ -239,6 +308,13 @@ class FileJobKind(RunKind):
 
         `flags["more_files"]` has the arguments after the first, if `takes_several`. `flags["out"]` is the output that was named.
         """
+
+    def check_flags(self, flags: Mapping[str, Any]) -> None:
+        """Raise UsageError for flags of `headway run`, `resume` and `retry` that make no sense for this kind."""
+
+    def with_named_providers(self, config: Config, source: JobSource) -> Config:
+        """The settings with the providers that an input names and that need no table."""
+        return config
 
     @abstractmethod
     def default_output(self, path: str, flags: Mapping[str, Any]) -> Path:
@@ -273,9 +349,10 @@ class FileJobKind(RunKind):
     def next_step(self, job: Job, state: str, command: Callable[[], str]) -> str:
         """By the state in which the run ended."""
         resume = command()
-        if state == "failed" and job.ended == job.total:
-            which = "failed" if job.has_failures else "cancelled"
-            return f"to retry the {which} units: {resume}"
+        if state == "failed" and job.ended == job.total and job.has_failures:
+            return f"to retry the failed units: {resume}"
+        if state == "failed" and job.ended == job.total and job.counts["cancelled"]:
+            return f"to retry the cancelled units: {resume}"
         if state == "stopped":
             return f"to resume once fixed: {resume}"
         if state == "parked":

@@ -36,10 +36,14 @@ MOST_PREDECESSORS: Final = 5
 Locks = Callable[[str], AbstractContextManager[object]]
 
 
-def find(store: Store, config: Config, digest: str) -> Job | None:
-    """The job with this digest and the same targets under the current settings; the newest one, if there are several."""
+def find(store: Store, config: Config, source: JobSource) -> Job | None:
+    """The job of this input with the same targets under the current settings; the newest one, if there are several."""
     router = Router(config)
-    same = (job for job in store.jobs() if job.digest == digest and job.state != "ingesting")
+    same = (
+        job
+        for job in store.jobs()
+        if job.digest == source.digest and job.state != "ingesting" and source.continues(job)
+    )
     return next((job for job in same if resolves(job, router, config)), None)
 
 
@@ -118,7 +122,12 @@ def find_or_add(
     router = Router(config)
 
     def is_same(job: Job) -> bool:
-        return not options.fresh and job.digest == source.digest and resolves(job, router, config)
+        return (
+            not options.fresh
+            and job.digest == source.digest
+            and source.continues(job)
+            and resolves(job, router, config)
+        )
 
     if options.name:
         _must_be_free(store, options.name, is_same)

@@ -6,6 +6,7 @@ from typing import Final
 
 from headway.batch.job_kind import BatchKind
 from headway.errors import UsageError
+from headway.flows.running.job_kind import FlowKind
 from headway.jobs.base import FileJobKind, JobKind, RunKind
 from headway.jobs.python_programs import MapKind, PoolKind
 from headway.questions.job_kinds import AskKind, FrameKind
@@ -13,7 +14,7 @@ from headway.stores.records import Job
 
 #: By the name in the store. `batch` is the first: it reads every file that no later kind reads.
 KINDS: Final[dict[str, JobKind]] = {
-    kind.name: kind for kind in (BatchKind(), MapKind(), PoolKind(), AskKind(), FrameKind())
+    kind.name: kind for kind in (BatchKind(), MapKind(), PoolKind(), AskKind(), FrameKind(), FlowKind())
 }
 
 

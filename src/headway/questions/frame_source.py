@@ -59,6 +59,10 @@ class FrameSource(msgspec.Struct, frozen=True):
         """What is asked. The program has the schema."""
         return {"question": self.question}
 
+    def continues(self, job: Job) -> bool:
+        """Whatever its state is."""
+        return True
+
     def is_sibling(self, job: Job) -> bool:
         """There is no sample of a frame."""
         return False

@@ -178,7 +178,7 @@ def _is_same(first: str, second: str) -> bool:
 
 def _side_report(store: Store, side: DiffSide) -> SideReport:
     routes = routes_of(store, side.job, side.model)
-    names = [route.name for route in store.routes(side.job.id) if route.id in routes]
+    names = list(dict.fromkeys(route.name for route in store.routes(side.job.id) if route.id in routes))
     form = side.job.form
     return SideReport(
         side.job.name,

@@ -15,7 +15,7 @@ import msgspec
 from headway.batch.outputs.ownership import WROTE
 from headway.core.model import Kind
 from headway.core.unit_states import ENDED
-from headway.stores.records import EndedUnit, Job, JobEvent, PastAttempt
+from headway.stores.records import EndedUnit, Job, JobEvent, NodeEvent, PastAttempt
 from headway.stores.store import LOST, Store
 
 #: Attempts that are read at once.
@@ -33,11 +33,15 @@ _UNIT_REMARKS: Final = (" has ended before", " waits or runs already")
 _REFUSED: Final = "refused"
 #: Kinds of errors that are not tried again by themselves.
 _FINAL: Final = frozenset({str(Kind.INVALID), str(Kind.TOO_LARGE)})
+#: What happenings have in common that may share a line: event, lane, kind, text without numbers.
+_Alike = tuple[str, str | None, str | None, str]
 
 
 class Happening(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that happened. `event`: an event of the job or a lane as it is recorded, or of a unit: started, succeeded, refused,
-    retried (an attempt failed, and another follows), failed, timed_out, cancelled, skipped, lost.
+    """One thing that happened. `event`: an event of the job, a lane or a node of a flow as it is recorded, or of a unit: started,
+    succeeded, refused, retried (an attempt failed, and another follows), failed, timed_out, cancelled, skipped, lost.
+
+    `node` is the node of an event of a flow; `unit` is then one of its executions, or None.
     """
 
     at_utc: float
@@ -50,6 +54,7 @@ class Happening(msgspec.Struct, frozen=True, omit_defaults=True):
     until_utc: float | None = None
     took_s: float | None = None
     cost_usd: float | None = None
+    node: str | None = None
 
 
 class History:
@@ -58,7 +63,7 @@ class History:
     def __init__(self, store: Store, job: Job, index: int | None = None) -> None:
         self._store, self._job, self._index = store, job, index
         self._unit = None if index is None else store.results(job.id, index - 1, 1)[0]
-        self._attempt = self._event = 0
+        self._attempt = self._event = self._node_event = 0
         #: (unit, attempt) of starts that were returned, and units whose end was.
         self._started: set[tuple[int, int]] = set()
         self._ended: set[tuple[int, float]] = set()
@@ -70,7 +75,13 @@ class History:
     def news(self) -> list[Happening]:
         """What has happened since it was asked before, in time order."""
         job = self._store.job(self._job.name) or self._job
-        found = [*self._events(), *self._attempts(), *self._other_ends(job), *self._starts(job)]
+        found = [
+            *self._events(),
+            *self._node_events(),
+            *self._attempts(),
+            *self._other_ends(job),
+            *self._starts(job),
+        ]
         return sorted(found, key=lambda one: one.at_utc)
 
     def _events(self) -> Iterator[Happening]:
@@ -82,6 +93,12 @@ class History:
                 yield Happening(
                     event.at_utc, event.what, lane=event.lane, text=event.text, until_utc=event.until_utc
                 )
+
+    def _node_events(self) -> Iterator[Happening]:
+        for event in self._store.node_events(self._job.id, self._node_event):
+            self._node_event = event.id
+            if self._unit is None or event.unit == self._unit.custom_id:
+                yield _of_node(event)
 
     def _is_about(self, event: JobEvent) -> bool:
         """Whether an event belongs to the history: that of a unit has no commands about others."""
@@ -139,6 +156,12 @@ class History:
                 yield Happening(one.started_utc, "started", one.custom_id, one.number, one.lane)
 
 
+def _of_node(event: NodeEvent) -> Happening:
+    data = msgspec.json.decode(event.data)
+    text = next((str(data[name]) for name in ("field", "reason", "status") if data.get(name)), "")
+    return Happening(event.at_utc, event.type, event.unit or None, text=text, node=event.node)
+
+
 def concerns(command: str, unit: str) -> bool:
     """Whether the text of a command is about this unit; a command about the whole job is about every unit."""
     if not command.startswith(_UNIT_COMMANDS) and not any(one in command for one in _UNIT_REMARKS):
@@ -183,22 +206,36 @@ class FoldedLine(msgspec.Struct, frozen=True):
         return self.happenings[-1].at_utc - self.happenings[0].at_utc
 
 
-def folded(happenings: Iterable[Happening], within_s: float, gap_s: float) -> list[FoldedLine]:
-    """Happenings to units that are alike, at most `gap_s` apart and `within_s` after the first of them, as one. All else stays by
-    itself.
+def folded(
+    happenings: Iterable[Happening], within_s: float, gap_s: float, *, few_nodes: bool = False
+) -> list[FoldedLine]:
+    """Happenings to units or nodes that are alike, at most `gap_s` apart and `within_s` after the first of them, as one. All else stays by
+    itself; with `few_nodes` so does each event of a node.
+
+    Events of a flow's nodes have an order that matters: they join only their neighbours, and units join nothing before them.
     """
     groups: list[list[Happening]] = []
-    open_ones: dict[tuple[str, str | None, str | None, str], list[Happening]] = {}
+    open_ones: dict[_Alike, list[Happening]] = {}
     for one in happenings:
         key = (one.event, one.lane, one.kind, _NUMBERS.sub("0", one.text))
         group = open_ones.get(key)
-        if group is not None and one.unit is not None and _joins(one, group, within_s, gap_s):
+        folds = _folds(one) and not (few_nodes and one.node and one.unit is None)
+        if one.node is not None:
+            group = group if groups and group is groups[-1] else None
+            open_ones.clear()
+        if group is not None and folds and _joins(one, group, within_s, gap_s):
             group.append(one)
-            continue
-        groups.append([one])
-        if one.unit is not None:
-            open_ones[key] = groups[-1]
+        else:
+            group = [one]
+            groups.append(group)
+        if folds:
+            open_ones[key] = group
     return [FoldedLine(group) for group in groups]
+
+
+def _folds(one: Happening) -> bool:
+    """Whether it is of a unit or a node, and not of the job or a lane."""
+    return one.unit is not None or bool(one.node)
 
 
 def _joins(one: Happening, group: Sequence[Happening], within_s: float, gap_s: float) -> bool:

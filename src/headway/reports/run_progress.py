@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,12 +11,21 @@ import msgspec
 from headway.core.model import AccountWindow
 from headway.core.reasons import StopReason, Wait, WaitCode
 from headway.core.snapshot import LaneView
-from headway.engine.observer import AgentActivity, View
+from headway.engine.observer import AgentActivity, PartProgress, View
 from headway.reason_text import wait_text
+from headway.reports.node_progress import (
+    MOST_WRITTEN,
+    NodeProgress,
+    most_urgent,
+    nodes_of_view,
+    status_counts,
+)
 from headway.stores.files import read_own
 from headway.stores.job_lock import JOB_LEVELS
 from headway.stores.older_reasons import lane_wait
 
+#: The fields that many jobs do not have.
+_OPTIONAL: Final = frozenset({"agents", "nodes", "node_counts"})
 #: The version of the format of `progress.json`.
 VERSION: Final = 1
 
@@ -96,7 +105,10 @@ class RunningAgent(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """A run at an instant. `agents` are the agents that run now, the oldest first; files of older versions have none."""
+    """A run at an instant. `agents` are the agents that run now, the oldest first; files of older versions have none.
+
+    `nodes` are those of a flow, by their path: all, or those that matter most. `node_counts` counts all of them by status.
+    """
 
     job: str
     started_utc: float
@@ -104,10 +116,16 @@ class Progress(msgspec.Struct, frozen=True):
     totals: ProgressTotals
     lanes: dict[str, LaneProgress]
     agents: list[RunningAgent] = []
+    nodes: dict[str, NodeProgress] = {}
+    node_counts: dict[str, int] = {}
 
 
-def progress_of(view: View, agents: Iterable[AgentActivity] = ()) -> Progress:
-    """The report of what observers see."""
+def progress_of(
+    view: View, agents: Iterable[AgentActivity] = (), parts: Sequence[PartProgress] | None = None
+) -> Progress:
+    """The report of what observers see. `parts`: these nodes; None: those that matter most."""
+    if parts is None:
+        parts = most_urgent(view.parts, MOST_WRITTEN)
     in_flight = view.snapshot.in_flight
     totals = ProgressTotals(
         units=view.total,
@@ -124,13 +142,18 @@ def progress_of(view: View, agents: Iterable[AgentActivity] = ()) -> Progress:
         paused=view.paused,
     )
     lanes = {view.names[lane.key]: _lane(lane, view.utc_offset_s) for lane in view.snapshot.lanes}
-    return Progress(view.job, view.started_utc, view.updated_utc, totals, lanes, _agents(agents))
+    return Progress(
+        view.job, view.started_utc, view.updated_utc, totals, lanes, _agents(agents), nodes_of_view(view, parts),
+        status_counts(view.parts, view.more_parts),
+    )  # fmt: skip
 
 
-def progress_fields(view: View, agents: Iterable[AgentActivity] = ()) -> dict[str, Any]:
-    """The same as the fields of a JSON object. `agents` is there only if any runs."""
-    fields = msgspec.structs.asdict(progress_of(view, agents))
-    return fields if fields["agents"] else {name: value for name, value in fields.items() if name != "agents"}
+def progress_fields(
+    view: View, agents: Iterable[AgentActivity] = (), parts: Sequence[PartProgress] | None = None
+) -> dict[str, Any]:
+    """The same as the fields of a JSON object. `agents` is there only if any runs, `nodes` only in a flow."""
+    fields = msgspec.structs.asdict(progress_of(view, agents, parts))
+    return {name: value for name, value in fields.items() if value or name not in _OPTIONAL}
 
 
 def _agents(agents: Iterable[AgentActivity]) -> list[RunningAgent]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,9 +11,12 @@ import msgspec
 from headway.config.kinds.python import PYTHON
 from headway.core.model import Kind
 from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, StopReason, UpstreamUnfinished
+from headway.flows.running.job_kind import FlowKind
 from headway.jobs.kinds import KINDS
 from headway.reason_text import unit_error
+from headway.reports.flow_report import flow_report
 from headway.reports.jobs import Failure, JobReport, job_report, state_of
+from headway.reports.node_progress import NodeProgress, nodes_of_report, status_counts
 from headway.reports.run_progress import Progress, read_progress
 from headway.reports.usage import cached_units
 from headway.stores.answer_cache import CallsSaved
@@ -51,6 +54,9 @@ class StatusReport(msgspec.Struct, frozen=True):
     error: str = ""
     #: Why units wait for another attempt.
     to_retry: Sequence[Failure] = ()
+    #: The nodes of a flow, by their path: of a job that runs those that matter most; and how many there are by status.
+    nodes: Mapping[str, NodeProgress] = {}
+    node_counts: Mapping[str, int] = {}
 
 
 def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
@@ -64,6 +70,11 @@ def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
     progress = read_progress(jobs_folder / job.name) if live else None
     stops: dict[str, EndReason] = {}
     stops |= stops_left(store, job) if progress is None else stops_now(progress)
+    nodes = {} if progress is None else progress.nodes
+    counts_of_nodes = {} if progress is None else progress.node_counts
+    if job.kind == FlowKind.name and not nodes:
+        nodes = nodes_of_report(flow_report(store, job, state))
+        counts_of_nodes = status_counts(nodes.values())
     died = any(UNKNOWN in counts for counts in per_lane.values())
     return StatusReport(
         job=report,
@@ -76,6 +87,8 @@ def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
         examples=failure_examples(store, job, report),
         error="" if live else read_run_error(jobs_folder / job.name),
         to_retry=() if stops else units_to_retry(store, job),
+        nodes=nodes,
+        node_counts=counts_of_nodes,
     )
 
 

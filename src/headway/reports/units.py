@@ -53,6 +53,11 @@ def find_unit(store: Store, job: Job, name: str) -> int:
         return index
     if name.isdecimal() and int(name) < job.total:
         return int(name)
+    if job.kind == "flow":
+        raise UsageError(
+            f"job '{job.name}' has no unit and no node '{name}'",
+            hint=f"'headway graph --job {job.name}' shows its nodes",
+        )
     raise UsageError(
         f"job '{job.name}' has no unit '{name}'",
         hint=f"use an id of the input, or an index below {job.total}",

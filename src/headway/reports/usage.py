@@ -88,7 +88,11 @@ def cached_units(store: Store, job: Job) -> CallsSaved:
 def uses_by_name(store: Store, job: Job) -> dict[str, UseReport]:
     """The usage of each of a job's lanes, by provider/model."""
     uses = store.use_by_route(job.id)
-    return {route.name: use_report(uses[route.id]) for route in store.routes(job.id) if route.id in uses}
+    totals: dict[str, UsageTotals] = {}
+    for route in store.routes(job.id):
+        if route.id in uses:
+            totals.setdefault(route.name, UsageTotals()).add(uses[route.id])
+    return {name: use_report(use) for name, use in totals.items()}
 
 
 def uses_by_key(store: Store, job: Job) -> dict[str, UseReport]:

@@ -10,6 +10,7 @@ import msgspec
 from headway.batch.outputs.ownership import WROTE
 from headway.core.snapshot import LaneView, Snapshot
 from headway.engine.observer import AgentActivity, View
+from headway.reports.node_progress import parts_of, status_counts
 from headway.reports.run_progress import LaneProgress, Progress, RunningAgent
 from headway.stores.records import JobEvent
 from headway.stores.store import BEGAN, ENDED, LOST
@@ -42,8 +43,16 @@ def view_of(progress: Progress) -> View:
     return View(
         progress.job, totals.units, counts, totals.attempts, totals.refused, totals.input_tokens, totals.output_tokens,
         totals.cost_usd, totals.elapsed_s, progress.updated_utc, progress.started_utc, snapshot,
-        {name: name for name in progress.lanes}, 0.0, totals.paused,
+        {name: name for name in progress.lanes}, 0.0, totals.paused, parts_of(progress.nodes),
+        {name: node.lane for name, node in progress.nodes.items() if node.lane}, _more_nodes(progress),
     )  # fmt: skip
+
+
+def _more_nodes(progress: Progress) -> dict[str, int]:
+    """How many nodes of each status the file has only as a number."""
+    shown = status_counts(progress.nodes.values())
+    more = {status: count - shown.get(status, 0) for status, count in progress.node_counts.items()}
+    return {status: count for status, count in more.items() if count > 0}
 
 
 def _lane(name: str, lane: LaneProgress) -> LaneView:

@@ -7,8 +7,9 @@ docs/reference/scenarios.md documents every key; a test compares the two.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import yaml
@@ -19,6 +20,7 @@ from headway.errors import UsageError
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+T = TypeVar("T")
 
 
 class Lognormal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -178,25 +180,27 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 def load(path: Path) -> Scenario:
     """Read and check a scenario file. Errors are one line that names the key."""
-    try:
-        data = _read(path, seen=())
-        where = ""
-        lanes = data.get("lanes")
-        if isinstance(lanes, dict):
-            for name, lane in lanes.items():
-                where = f"lanes.{name}"
-                msgspec.convert(lane, SimLane)
-        where = ""
-        scenario = msgspec.convert(data, Scenario)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {_explain(str(error), where)}") from None
+    data = read_mapping(path)
+    lanes = data.get("lanes")
+    for name, lane in lanes.items() if isinstance(lanes, dict) else ():
+        converted(path, lane, SimLane, f"lanes.{name}")
+    scenario = converted(path, data, Scenario)
     for key in ("lanes", "seeds"):
         if not getattr(scenario, key):
             raise UsageError(f"{path}: '{key}' is empty", hint="docs/reference/scenarios.md has an example")
     return scenario
 
 
-def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+def converted(path: Path, value: Any, kind: type[T], place: str = "", keys: Collection[str] = ()) -> T:
+    """A part of the file as a record. An error names the file and the key; `keys` are keys that it may mean."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {_explain(str(error), place, keys or known_keys())}") from None
+
+
+def read_mapping(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The content of a scenario file, with what it extends. Errors are one line."""
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=_ScenarioLoader)
     except FileNotFoundError:
@@ -220,7 +224,7 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     parent = (path.parent / str(base)).resolve()
     if parent in seen:
         raise UsageError(f"{path}: extends itself through {base}")
-    return _overlay(_read(parent, (*seen, path.resolve())), data)
+    return _overlay(read_mapping(parent, (*seen, path.resolve())), data)
 
 
 def _overlay(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
@@ -250,12 +254,12 @@ class _ScenarioLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _explain(text: str, lane: str) -> str:
+def _explain(text: str, start: str, keys: Collection[str]) -> str:
     """msgspec's message, with the place in front and the nearest known name for an unknown one."""
     what, _, place = text.partition(" - at `$")
-    place = (lane + place.rstrip("`")).lstrip(".")
+    place = (start + place.rstrip("`")).lstrip(".")
     message = f"{place}: {what}" if place else what
-    for unknown, known in (("unknown field `", known_keys()), ("Invalid enum value '", _known_values())):
+    for unknown, known in (("unknown field `", keys), ("Invalid enum value '", _known_values())):
         _, separator, rest = what.partition(unknown)
         if separator:
             near = difflib.get_close_matches(rest.rstrip("`'"), known, n=1)

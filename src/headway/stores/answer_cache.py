@@ -10,14 +10,16 @@ followers out, and followers end in the same transaction as their leader.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from headway.core.unit_states import Status
+from headway.errors import StoreError
 from headway.stores.database import Database
-from headway.stores.records import USED, Attempt, PendingUnit, UnitChange, UnitSize
+from headway.stores.records import USED, Attempt, NewUnit, PendingUnit, UnitChange, UnitSize
 from headway.stores.row_conversion import LOWER, SHIFT, json_of, span, uid
 from headway.stores.write_batch import WriteBatch
 
@@ -191,6 +193,36 @@ class AnswerCache:
         first, last = (0, (1 << 63) - 1) if job is None else span(job)
         return CallsSaved(*self._db.execute("saved", (first, last))[0])
 
+    def find(self, key: bytes) -> tuple[int, bytes] | None:
+        """The answer with this key: the unit that has it (its key in the store), and the body."""
+        rows = self._db.execute("found_by_key", (key,))
+        return rows[0] if rows else None
+
+    def find_unit(self, key: bytes, other_than: int) -> int | None:
+        """The unit (its key in the store) that has the answer with this key, unless it is one of the job `other_than`."""
+        rows = self._db.execute("other_unit_by_key", (key, other_than))
+        return rows[0][0] if rows else None
+
+    def answered_unit(self, job: int, custom_id: str) -> tuple[int, bytes] | None:
+        """The unit of a job with this id, and its key, if it has an answer and a key."""
+        rows = self._db.execute("answered_unit", (job, custom_id))
+        return rows[0] if rows else None
+
+    def key_of(self, job: int, index: int) -> bytes | None:
+        """The recorded key of a unit."""
+        rows = self._db.execute("key_of", (uid(job, index),))
+        return rows[0][0] if rows else None
+
+    def forget_key(self, key: bytes) -> None:
+        """Remove the entry with this key. Units keep their answers."""
+        with self._db.transaction():
+            self._db.executemany("drop_answer", self._db.execute("forget_key", (key,)))
+
+    def answer_at(self, uid: int) -> bytes | None:
+        """The body of the answer of a unit of any job, by its key in the store."""
+        rows = self._db.execute("answer", (uid,))
+        return rows[0][0] if rows else None
+
     def source(self, job: int, index: int) -> AnswerSource | None:
         """The unit from which this unit has its answer; None if the answer is its own."""
         rows = self._db.execute("source_of", (uid(job, index),))
@@ -219,6 +251,22 @@ def answered(db: Database, job: int, hits: list[tuple[Any, ...]]) -> list[int]:
         _add_hits(db, hits)
         db.execute("count_up", {**_NOTHING, "job": job, "cached": len(hits)})
     return [hit[0] & LOWER for hit in hits]
+
+
+def answer_added(db: Database, job: int, first: int, units: Sequence[NewUnit]) -> None:
+    """Inside a transaction: end those of the units, which were just added from index `first` on, that have the answers of others."""
+    sources = {
+        uid(job, index): unit.source for index, unit in enumerate(units, first) if unit.source is not None
+    }
+    if not sources:
+        return
+    rows = db.execute("answers_of_sources", (json_of(sorted(set(sources.values()))),))
+    known = {asked: answer for asked, *answer in rows}
+    missing = [source for source in sources.values() if source not in known]
+    if missing:
+        raise StoreError(f"a unit was added with the answer of unit {missing[0]}, which has none")
+    utc = time.time()
+    answered(db, job, [(unit, *known[source], utc) for unit, source in sources.items()])
 
 
 def keep_answers(db: Database, batch: WriteBatch) -> None:

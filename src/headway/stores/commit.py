@@ -12,7 +12,7 @@ from headway.errors import StoreError
 from headway.reason_text import upstream_text
 from headway.stores.answer_cache import keep_answers
 from headway.stores.database import Database
-from headway.stores.records import COUNTED, USED, Edge, NewUnit, Repair
+from headway.stores.records import COUNTED, USED, Edge, NewUnit, Repair, UnitChange
 from headway.stores.row_conversion import SHIFT, attempt_row, json_of, line_row, uid, values_of
 from headway.stores.write_batch import WriteBatch, job_taken
 
@@ -40,6 +40,9 @@ def add_units(
     ]  # fmt: skip
     db.executemany("add_unit", rows)
     _add_requests(db, base, units)
+    keys = [(base + n, unit.key) for n, unit in enumerate(units) if unit.key]
+    if keys:
+        db.executemany("add_key", keys)
     edges = [(base + n, edge) for n, unit in enumerate(units) for edge in unit.after]
     if edges:
         _add_edges(db, job, edges)
@@ -91,7 +94,7 @@ def record(db: Database, batch: WriteBatch) -> None:
     if batch.released:
         many("release", [(base + index,) for index in batch.released])
     if batch.units:
-        many("change_unit", [(*values_of(change), base + index) for index, change in batch.units])
+        _commit_changes(db, base, batch.units)
     if batch.skipped:
         _name_upstream_units(db, batch)
     if batch.answers:
@@ -106,6 +109,20 @@ def record(db: Database, batch: WriteBatch) -> None:
         many("add_line", [line_row(base, row) for row in batch.transcripts])
     _commit_rest(db, batch)
     _commit_counts(db, batch)
+
+
+def _commit_changes(db: Database, base: int, changes: Sequence[tuple[int, UnitChange]]) -> None:
+    """`change_unit` takes several units at once, each of them once. The next change of the same unit is for its next execution."""
+    while changes:
+        first: dict[int, UnitChange] = {}
+        later: list[tuple[int, UnitChange]] = []
+        for index, change in changes:
+            if index in first:
+                later.append((index, change))
+            else:
+                first[index] = change
+        db.executemany("change_unit", [(*values_of(change), base + index) for index, change in first.items()])
+        changes = later
 
 
 def _commit_intents(db: Database, base: int, intents: dict[int, int]) -> None:

@@ -28,7 +28,8 @@ class Database(Protocol):
         """Run a statement of `queries()`; returns its rows as tuples."""
 
     def executemany(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Run a statement once for each row."""
+        """Run a statement for each row. One with numbered `VALUES (…)` may take several rows at once, in their order: a row must not
+        depend on what an earlier one changed."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """The statements inside are committed together, durably, or not at all. Inside another transaction it is a

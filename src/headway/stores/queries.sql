@@ -1,5 +1,6 @@
 -- The statements of the store, by name. They are written for SQLite and mostly standard. Another database needs other text for:
 --   json_each(?)          a list as one parameter, encoded as JSON
+--   json_group_array      all rows as one value: sqlite3 lets other threads run at each row, which costs more than the row
 --   CROSS JOIN … ON       SQLite joins in the order that is written
 --   ?, ?1 and :name       the placeholders
 
@@ -16,16 +17,19 @@ FROM (SELECT max(id) AS number FROM jobs UNION ALL SELECT max(uid) >> 32 FROM an
 RETURNING id;
 
 -- name: add_route
-INSERT INTO routes (job, provider, kind, model) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO routes (job, provider, kind, model, label) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: route_to
-SELECT id FROM routes WHERE job = ? AND provider = ? AND model = ?;
+SELECT id FROM routes WHERE job = ? AND provider = ? AND model = ? AND label = ?;
 
 -- name: count_serial
 SELECT count(*) FROM units WHERE uid BETWEEN ? AND ? AND serial = 1;
 
 -- name: priorities_by_route
 SELECT DISTINCT route, priority FROM units WHERE uid BETWEEN ? AND ? ORDER BY route, priority DESC;
+
+-- name: priorities_of
+SELECT id, priorities FROM routes WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: set_priorities
 UPDATE routes SET priorities = ? WHERE id = ?;
@@ -108,14 +112,35 @@ AND NOT EXISTS (SELECT 1 FROM hits WHERE hits.source = rendered.uid);
 -- name: answer
 SELECT body FROM answers WHERE uid = coalesce((SELECT source FROM hits WHERE hits.uid = ?1), ?1);
 
+-- name: set_value
+INSERT INTO job_values (job, name, n, value) VALUES (?, ?, ?, ?) ON CONFLICT (job, name, n) DO UPDATE SET value = excluded.value;
+
+-- name: values
+SELECT value FROM job_values WHERE job = ? AND name = ? AND n >= ? ORDER BY n LIMIT ?;
+
+-- name: count_values
+SELECT count(*) FROM job_values WHERE job = ? AND name = ?;
+
+-- name: forget_values
+DELETE FROM job_values WHERE job = ?;
+
+-- name: answers_among
+SELECT asked.value & 4294967295, body FROM json_each(?) AS asked
+LEFT JOIN hits ON hits.uid = asked.value CROSS JOIN answers ON answers.uid = coalesce(hits.source, asked.value);
+
+-- name: answers_by_id
+SELECT asked.value, body FROM json_each(?) AS asked CROSS JOIN units ON units.job = ? AND units.custom_id = asked.value
+LEFT JOIN hits ON hits.uid = units.uid CROSS JOIN answers ON answers.uid = coalesce(hits.source, units.uid);
+
 -- name: seal_job
 UPDATE jobs SET state = 'ready', total = ?, serial = ?, models = ?, digest = ? WHERE id = ?;
 
 -- name: total_of
 SELECT total FROM jobs WHERE id = ?;
 
--- name: good_units
-SELECT uid & 4294967295 FROM units WHERE uid > ? AND uid <= ? AND status IN ('succeeded', 'cached') ORDER BY uid LIMIT ?;
+-- name: ended_units
+SELECT uid & 4294967295 FROM units
+WHERE uid > ? AND uid <= ? AND status NOT IN ('pending', 'assigned', 'running') ORDER BY uid LIMIT ?;
 
 -- name: set_total
 UPDATE jobs SET total = ? WHERE id = ?;
@@ -186,6 +211,9 @@ DELETE FROM jobs WHERE id = ?;
 -- name: forget_routes
 DELETE FROM routes WHERE job = ?;
 
+-- name: forget_node_events
+DELETE FROM node_events WHERE job = ?;
+
 -- name: forget_events
 DELETE FROM events WHERE job = ?;
 
@@ -212,7 +240,7 @@ SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, 
 FROM jobs WHERE name = ?;
 
 -- name: routes
-SELECT id, provider, kind, model, priorities FROM routes WHERE job = ? ORDER BY id;
+SELECT id, provider, kind, model, priorities, label FROM routes WHERE job = ? ORDER BY id;
 
 -- name: index_of
 SELECT uid & 4294967295 FROM units WHERE job = ? AND custom_id = ?;
@@ -221,11 +249,13 @@ SELECT uid & 4294967295 FROM units WHERE job = ? AND custom_id = ?;
 SELECT route, count(*) FROM units WHERE uid BETWEEN ? AND ? AND status = 'pending' GROUP BY route;
 
 -- name: next_of_route
-SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family,
-    coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
-FROM units
-WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
-ORDER BY uid LIMIT ?;
+SELECT json_group_array(json_array(place, chars, max_tokens, priority, route, attempts, family, size)) FROM (
+    SELECT uid & 4294967295 AS place, chars, max_tokens, priority, route, attempts, family,
+        coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0) AS size
+    FROM units
+    WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
+    ORDER BY uid LIMIT ?
+);
 
 -- name: sizes_of_route
 SELECT uid & 4294967295, chars, max_tokens, family FROM units
@@ -284,6 +314,13 @@ UPDATE units SET attempts = attempts + 1 WHERE uid BETWEEN ? AND ? AND status IN
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
 WHERE uid BETWEEN ? AND ? AND status NOT IN ('succeeded', 'cached')
     AND (status <> 'pending' OR coalesce(code, message, not_before_utc) IS NOT NULL); -- why it waited in an earlier run
+
+-- name: reopen_except
+UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
+WHERE uid BETWEEN ?1 AND ?2 AND status NOT IN ('succeeded', 'cached')
+    AND (status <> 'pending' OR coalesce(code, message, not_before_utc) IS NOT NULL)
+    AND (?3 = 0 OR status NOT IN ('skipped', 'cancelled')) -- only failed units, and what a process has left behind
+    AND (status IN ('pending', 'assigned', 'running') OR uid NOT IN (SELECT value FROM json_each(?4)));
 
 -- name: reopen_failed
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
@@ -346,7 +383,7 @@ WHERE units.uid BETWEEN ? AND ? AND units.status = 'skipped' AND units.code = 'u
 -- The attempts of a job that were recorded after the attempt ?3, with the state of their units.
 SELECT attempts.id, attempts.uid & 4294967295, custom_id, attempts.number, lanes.name, outcome, kind, attempts.message,
     attempts.started_utc, attempts.finished_utc, attempts.cost_usd,
-    units.status, attempts.number >= units.attempts
+    units.status, attempts.number >= units.attempts, attempts.input_tokens, attempts.output_tokens, attempts.rate_limit
 FROM attempts CROSS JOIN units ON units.uid = attempts.uid LEFT JOIN lanes ON lanes.id = attempts.lane
 WHERE attempts.id > ?3 AND attempts.uid BETWEEN ?1 AND ?2 ORDER BY attempts.id LIMIT ?4;
 
@@ -363,6 +400,29 @@ ORDER BY finished_utc;
 -- name: running
 SELECT units.uid & 4294967295, custom_id, attempts + 1, lanes.name, started_utc FROM units LEFT JOIN lanes ON lanes.id = units.lane
 WHERE units.uid BETWEEN ? AND ? AND status = 'running' AND started_utc IS NOT NULL ORDER BY started_utc;
+
+-- name: running_among
+SELECT units.uid & 4294967295, custom_id, attempts + 1, lanes.name, started_utc FROM units LEFT JOIN lanes ON lanes.id = units.lane
+WHERE units.uid IN (SELECT value FROM json_each(?)) AND status = 'running' AND started_utc IS NOT NULL ORDER BY started_utc;
+
+-- name: other_ends_among
+-- The units of these that ended, and not by the end of an attempt: also with an answer from the cache.
+SELECT uid & 4294967295, custom_id, status, code, message, finished_utc FROM units
+WHERE uid IN (SELECT value FROM json_each(?)) AND finished_utc IS NOT NULL
+    AND (status = 'cached' OR status <> 'succeeded' AND NOT EXISTS (
+        SELECT 1 FROM attempts
+        WHERE attempts.uid = units.uid AND attempts.number = units.attempts AND attempts.finished_utc > units.finished_utc - 1
+    ))
+ORDER BY finished_utc;
+
+-- name: other_ends_since
+SELECT uid & 4294967295, custom_id, status, code, message, finished_utc FROM units
+WHERE uid BETWEEN ?1 AND ?2 AND finished_utc >= ?3
+    AND (status = 'cached' OR status IN ('failed', 'timed_out', 'skipped', 'cancelled') AND NOT EXISTS (
+        SELECT 1 FROM attempts
+        WHERE attempts.uid = units.uid AND attempts.number = units.attempts AND attempts.finished_utc > units.finished_utc - 1
+    ))
+ORDER BY finished_utc;
 
 -- name: command_done
 SELECT done_utc FROM commands WHERE id = ?;
@@ -447,13 +507,15 @@ UPDATE units SET status = 'assigned', lane = ? WHERE uid IN (SELECT value FROM j
 UPDATE units SET status = 'pending' WHERE uid = ? AND status = 'assigned';
 
 -- name: note_running
-UPDATE units SET status = 'running', started_utc = ? WHERE uid = ?;
+UPDATE units SET status = 'running', started_utc = column1 FROM (VALUES (?1, ?2)) WHERE uid = column2;
 
 -- name: change_unit
-UPDATE units SET status = ?1, attempts = attempts + ?2, lane = coalesce(?3, lane), code = ?4, message = ?5,
-    not_before_utc = ?6, started_utc = coalesce(?7, started_utc), finished_utc = ?8, input_tokens = ?9, output_tokens = ?10,
-    cached_tokens = ?11, cost_usd = coalesce(cost_usd + ?12, cost_usd, ?12) -- NULL as long as no cost is known
-WHERE uid = ?13;
+UPDATE units SET status = column1, attempts = attempts + column2, lane = coalesce(column3, lane), code = column4, message = column5,
+    not_before_utc = column6, started_utc = coalesce(column7, started_utc), finished_utc = column8, input_tokens = column9,
+    output_tokens = column10, cached_tokens = column11,
+    cost_usd = coalesce(cost_usd + column12, cost_usd, column12) -- NULL as long as no cost is known
+FROM (VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)) -- rows of other units may follow, one for each
+WHERE uid = column13;
 
 -- name: add_attempt
 INSERT INTO attempts (uid, number, worker, lane, outcome, kind, message, status_code, request_id, started_utc, finished_utc,
@@ -482,6 +544,41 @@ INSERT INTO events (job, at_utc, lane, what, text, until_utc) VALUES (?, ?, ?, ?
 
 -- name: events
 SELECT id, at_utc, lane, what, text, until_utc FROM events WHERE job = ? AND id > ? ORDER BY id;
+
+-- name: add_node_event
+INSERT INTO node_events (job, at_utc, type, node, unit, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+
+-- name: node_events
+SELECT id, at_utc, type, node, unit, data FROM node_events WHERE job = ? AND id > ? ORDER BY id LIMIT ?;
+
+-- name: node_executions
+-- How the executions of each node are now, by their last event of these types: how many, and the first of them.
+SELECT node, type, count(*), unit, data, min(id) FROM node_events
+WHERE id IN (
+    SELECT max(id) FROM node_events WHERE job = ? AND type IN (SELECT value FROM json_each(?)) GROUP BY node, unit
+)
+GROUP BY node, type ORDER BY node, min(id);
+
+-- name: node_spans
+SELECT node, min(at_utc), max(at_utc) FROM node_events
+WHERE job = ? AND type IN ('node.started', 'node.finished', 'node.failed') GROUP BY node;
+
+-- name: units_of_label
+-- Those that failed come first.
+SELECT units.uid & 4294967295, custom_id, status, attempts, coalesce(message, ''), cost_usd, started_utc, finished_utc
+FROM routes CROSS JOIN units ON units.route = routes.id
+WHERE routes.job = ? AND routes.label = ?
+ORDER BY status IN ('failed', 'timed_out', 'cancelled') DESC, units.uid LIMIT ?;
+
+-- name: route_units
+SELECT route, status, count(*), min(started_utc), max(finished_utc) FROM units
+WHERE uid BETWEEN ? AND ? GROUP BY route, status;
+
+-- name: route_times
+SELECT units.route, min(attempts.started_utc), max(attempts.finished_utc), count(*), sum(outcome = 'throttled'),
+    coalesce(sum(attempts.cost_usd), 0.0)
+FROM attempts CROSS JOIN units ON units.uid = attempts.uid
+WHERE attempts.uid BETWEEN ? AND ? GROUP BY units.route ORDER BY units.route;
 
 -- name: add_lane
 INSERT INTO lanes (key, name) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET name = excluded.name
@@ -574,6 +671,14 @@ LEFT JOIN hits ON hits.uid = units.uid
 LEFT JOIN answers ON answers.uid = coalesce(hits.source, units.uid)
 LEFT JOIN lanes ON lanes.id = units.lane
 WHERE units.job = ? AND custom_id IN (SELECT value FROM json_each(?));
+
+-- name: unit_ends
+SELECT uid & 4294967295, custom_id, status, code, message, cost_usd FROM units
+WHERE uid > ? AND uid <= ? AND status NOT IN ('pending', 'assigned', 'running') ORDER BY uid LIMIT ?;
+
+-- name: unit_ends_among
+SELECT units.uid & 4294967295, custom_id, status, code, message, cost_usd FROM json_each(?) AS asked
+CROSS JOIN units ON units.uid = asked.value WHERE status NOT IN ('pending', 'assigned', 'running');
 
 -- name: first_unended
 SELECT min(uid) & 4294967295 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('pending', 'assigned', 'running');
@@ -750,6 +855,30 @@ FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON r
 WHERE units.job = ? AND custom_id = ? AND status IN ('succeeded', 'cached')
     AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid);
 
+-- name: found_by_key
+SELECT cache.uid, body FROM cache JOIN answers ON answers.uid = cache.uid WHERE key = ?;
+
+-- name: other_unit_by_key
+SELECT cache.uid FROM cache CROSS JOIN answers ON answers.uid = cache.uid WHERE key = ? AND cache.uid >> 32 <> ?;
+
+-- name: answered_unit
+SELECT units.uid, keys.key FROM units CROSS JOIN keys ON keys.uid = units.uid
+WHERE job = ? AND custom_id = ? AND status IN ('succeeded', 'cached');
+
+-- name: key_of
+SELECT key FROM keys WHERE uid = ?;
+
+-- name: forget_key
+DELETE FROM cache WHERE key = ? RETURNING uid;
+
+-- name: answers_of_sources
+-- Also of a removed job, as long as the cache has the answer.
+SELECT asked.value, answers.uid, coalesce(cache.input_tokens, units.input_tokens), coalesce(cache.output_tokens, units.output_tokens),
+    coalesce(cache.cached_tokens, units.cached_tokens), coalesce(cache.cost_usd, units.cost_usd, hits.saved_usd, 0)
+FROM json_each(?) AS asked
+LEFT JOIN hits ON hits.uid = asked.value CROSS JOIN answers ON answers.uid = coalesce(hits.source, asked.value)
+LEFT JOIN units ON units.uid = asked.value LEFT JOIN cache ON cache.uid = answers.uid;
+
 -- name: hit_unit
 UPDATE units SET status = 'cached', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = ?,
     input_tokens = ?, output_tokens = ?, cached_tokens = ?
@@ -784,7 +913,7 @@ UPDATE units SET status = ?, code = ?, message = ?, finished_utc = ? WHERE uid =
 INSERT INTO cache (key, uid, provider, model, bytes, input_tokens, output_tokens, cached_tokens, cost_usd, at_utc)
 SELECT key, keys.uid, provider, model, ?, ?, ?, ?, ?, ?
 FROM keys JOIN units ON units.uid = keys.uid JOIN routes ON routes.id = units.route
-WHERE keys.uid = ? ON CONFLICT DO NOTHING;
+WHERE keys.uid = ? AND length(key) <= 16 ON CONFLICT DO NOTHING; -- a longer key is the job's own
 
 -- name: leading_per_route
 SELECT route, count(*) FROM units

@@ -35,13 +35,17 @@ COUNTED: Final = (
 
 
 class StoredRoute(msgspec.Struct, frozen=True):
-    """Where units are sent. `id` is the number of the route in the store."""
+    """Where units are sent. `id` is the number of the route in the store.
+
+    `label` is chosen by the kind of job: a job may have several routes with one provider and model.
+    """
 
     provider: str
     kind: str
     model: str
     id: int = 0
     priorities: tuple[int, ...] = (0,)
+    label: str = ""
 
     @property
     def name(self) -> str:
@@ -93,6 +97,11 @@ class NewUnit(msgspec.Struct, frozen=True, gc=False):
     #: The number of its family within the route; 0: none.
     family: int = 0
     after: tuple[Edge, ...] = ()
+    #: Its key in the cache: its answer becomes an entry, if the run caches. Empty: it has none, or a lookup makes it. It has up to 16 bytes; a longer
+    #: one is recorded, but makes no entry.
+    key: bytes = b""
+    #: The unit (its key in the store, `AnswerCache.find`) whose answer it has: it ends when it is added. Only while its job runs.
+    source: int | None = None
 
 
 class StoredAttachment(msgspec.Struct, frozen=True, gc=False):
@@ -188,7 +197,7 @@ class Job(msgspec.Struct, frozen=True):
         return self.counts["succeeded"] + self.counts["cached"]
 
 
-class PendingUnit(msgspec.Struct, frozen=True, gc=False):
+class PendingUnit(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A unit that waits to be run, as a cursor returns it."""
 
     index: int
@@ -257,6 +266,17 @@ class UnitResult(msgspec.Struct, frozen=True, gc=False):
     body: bytes | None
     provider: str
     model: str
+
+
+class UnitEndRow(msgspec.Struct, frozen=True, gc=False):
+    """How a unit ended, without its answer."""
+
+    index: int
+    custom_id: str
+    status: str
+    code: str | None
+    message: str | None
+    cost_usd: float | None
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False):
@@ -387,10 +407,14 @@ class PastAttempt(msgspec.Struct, frozen=True, gc=False):
     cost_usd: float | None
     status: str
     is_last: bool
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    #: JSON: what was detected.
+    rate_limit: str | None = None
 
 
 class EndedUnit(msgspec.Struct, frozen=True, gc=False):
-    """A unit that ended without success, and not by the end of an attempt."""
+    """A unit that ended, and not by the end of an attempt: without success, or with an answer from the cache."""
 
     index: int
     custom_id: str
@@ -495,6 +519,61 @@ class JobEvent(msgspec.Struct, frozen=True):
     text: str
     until_utc: float | None = None
     id: int = 0
+
+
+class NodeEvent(msgspec.Struct, frozen=True, gc=False):
+    """What happened to a node of a flow, to its run ("" for `node`) or to its state. `data` is a JSON object."""
+
+    at_utc: float
+    type: str
+    node: str = ""
+    unit: str = ""
+    data: bytes = b"{}"
+    id: int = 0
+
+
+class NodeExecutions(msgspec.Struct, frozen=True, gc=False):
+    """Executions of a node with the same type of last event: how many, and the unit and the data of the first of them."""
+
+    node: str
+    type: str
+    count: int
+    unit: str
+    data: str
+
+
+class LabelledUnit(msgspec.Struct, frozen=True, gc=False):
+    """A unit of a node."""
+
+    index: int
+    custom_id: str
+    status: str
+    attempts: int
+    message: str
+    cost_usd: float | None
+    started_utc: float | None
+    finished_utc: float | None
+
+
+class RouteUnits(msgspec.Struct, frozen=True, gc=False):
+    """Units of a route with the same status: how many, their first start and their last end."""
+
+    route: int
+    status: str
+    count: int
+    started_utc: float | None
+    ended_utc: float | None
+
+
+class RouteTimes(msgspec.Struct, frozen=True, gc=False):
+    """When the first attempt at any unit of a route began and the last one ended, and how many attempts there were."""
+
+    route: int
+    started_utc: float | None
+    ended_utc: float | None
+    attempts: int
+    throttled: int
+    cost_usd: float
 
 
 class StoredLane(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ import msgspec
 from headway.core.reasons import EndReason
 from headway.core.unit_states import GOOD, Status
 from headway.errors import DuplicateId, StoreError
-from headway.stores.answer_cache import AnswerCache
+from headway.stores.answer_cache import AnswerCache, answer_added
 from headway.stores.client_claims import ClientClaims
 from headway.stores.commit import add_units, check_owner, record, run_again
 from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
@@ -30,15 +30,20 @@ from headway.stores.records import (
     Family,
     Job,
     JobEvent,
+    LabelledUnit,
     LatencyFigures,
     NewAttachment,
     NewJob,
     NewUnit,
+    NodeEvent,
+    NodeExecutions,
     PastAttempt,
     PendingUnit,
     ProgramRun,
     RecordedStart,
     Repair,
+    RouteTimes,
+    RouteUnits,
     RunningAttempt,
     State,
     StoredAttachment,
@@ -48,6 +53,7 @@ from headway.stores.records import (
     StoredRoute,
     StoredSession,
     TranscriptLine,
+    UnitEndRow,
     UnitResult,
     UnitSize,
     UnknownOutcome,
@@ -61,6 +67,7 @@ from headway.stores.row_conversion import (
     job_of,
     json_of,
     lane_of,
+    pending_units,
     span,
     uid,
 )
@@ -73,7 +80,7 @@ STARTS_STEP: Final = 2_000
 #: The most bytes of requests that are added in one transaction: they are in memory until then.
 CHUNK_BYTES: Final = 16_000_000
 
-#: Ended units that may add units to their job in one transaction.
+#: Ended units that may add units to their job in one transaction, and units that are added until another transaction follows.
 GROWTH_PAGE: Final = 1_000
 
 #: The events of a run's beginning and end, and of a process that died. Displays show these in their own way.
@@ -88,7 +95,7 @@ _FORGET_UNITS: Final = (
 )  # fmt: skip
 _FORGET_JOB: Final = (
     "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims",
-    "forget_attachments", "forget_attachment_uses", "forget_job",
+    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", "forget_job",
 )  # fmt: skip
 
 
@@ -97,6 +104,8 @@ class Store:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        #: Routes and priorities of units that were added while their job ran.
+        self._priorities: set[tuple[int, int]] = set()
         #: Answers by request.
         self.cache = AnswerCache(db)
         #: Answers of an earlier version of an input.
@@ -168,13 +177,17 @@ class Store:
         return added, True
 
     def add_route(self, job: int, route: StoredRoute) -> int:
-        """Add a provider and model that units are sent to; returns its number. Adding it again returns the same number."""
+        """Add a provider and model that units are sent to, under a label; returns its number. Adding it again returns the same
+        number.
+        """
         with self._db.transaction():
-            self._db.execute("add_route", (job, route.provider, route.kind, route.model))
-            return self._number("route_to", (job, route.provider, route.model))
+            self._db.execute("add_route", (job, route.provider, route.kind, route.model, route.label))
+            return self._number("route_to", (job, route.provider, route.model, route.label))
 
     def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None:
         """Add units, the first of them with index `first`, in one transaction. DuplicateId names a repeated id."""
+        if any(unit.source is not None for unit in units):
+            raise StoreError("a unit with the answer of another one can only be added while its job runs")
         try:
             with self._db.transaction():
                 add_units(self._db, job, first, units)
@@ -205,6 +218,18 @@ class Store:
                     row = (digest, file.type, file.width, file.height, file.pages, file.size, content())
                     self._db.execute("add_attachment", row)
                 self._db.execute("use_attachment", (job, digest))
+
+    def add_values(self, job: int, name: str, first: int, values: Sequence[bytes]) -> None:
+        """Add values to a list that the job's kind keeps, from the place `first` on, in one transaction. They replace those that are
+        there.
+        """
+        with self._db.transaction():
+            rows = [(job, name, place, value) for place, value in enumerate(values, first)]
+            self._db.executemany("set_value", rows)
+
+    def set_value(self, job: int, name: str, n: int, value: bytes) -> None:
+        """Set one value of a list."""
+        self.add_values(job, name, n, (value,))
 
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
         """Mark the input as complete: the job may run."""
@@ -243,8 +268,8 @@ class Store:
     def routes(self, job: int) -> list[StoredRoute]:
         """The routes of the job's units."""
         return [
-            StoredRoute(provider, kind, model, number, tuple(msgspec.json.decode(priorities)))
-            for number, provider, kind, model, priorities in self._db.execute("routes", (job,))
+            StoredRoute(provider, kind, model, number, tuple(msgspec.json.decode(priorities)), label)
+            for number, provider, kind, model, priorities, label in self._db.execute("routes", (job,))
         ]
 
     def index_of(self, job: int, custom_id: str) -> int | None:
@@ -260,6 +285,16 @@ class Store:
         """Units with an index above `after` (-1: from the first), by index."""
         first, last = span(job)
         return [UnitResult(*row) for row in self._db.execute("results", (first + after, last, limit))]
+
+    def unit_ends(self, job: int, after: int, limit: int) -> list[UnitEndRow]:
+        """Units that have ended, with an index above `after` (-1: from the first), by index."""
+        first, last = span(job)
+        return [UnitEndRow(*row) for row in self._db.execute("unit_ends", (first + after, last, limit))]
+
+    def unit_ends_among(self, job: int, indexes: Iterable[int]) -> list[UnitEndRow]:
+        """Those of these units that have ended, in no order."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return [UnitEndRow(*row) for row in self._db.execute("unit_ends_among", (uids,))]
 
     def first_unended(self, job: int, first: int = 0) -> int | None:
         """The first unit that has not ended, from the index `first` on; None: all have ended."""
@@ -289,6 +324,15 @@ class Store:
         rows = self._db.execute("answer", (uid(job, index),))
         return rows[0][0] if rows else None
 
+    def answers(self, job: int, indexes: Iterable[int]) -> dict[int, bytes]:
+        """The answers of several units, by index. Units without an answer are left out."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return dict(self._db.execute("answers_among", (uids,)))
+
+    def answers_by_id(self, job: int, custom_ids: Sequence[str]) -> dict[str, bytes]:
+        """The answers of the units with these ids. Units without an answer are left out."""
+        return dict(self._db.execute("answers_by_id", (json_of(list(custom_ids)), job)))
+
     def request(self, job: int, index: int) -> tuple[str, bytes]:
         """The path and body of a unit's request: as it was sent, or as its row has it if it was not sent yet."""
         request: tuple[str, bytes] = self._db.execute("request", (uid(job, index),))[0]
@@ -314,6 +358,14 @@ class Store:
             (digest, self._db.execute("attachment_facts", (job, bytes.fromhex(digest)))) for digest in digests
         )
         return [StoredAttachment(digest, *rows[0]) for digest, rows in found if rows]
+
+    def values(self, job: int, name: str, first: int, limit: int) -> list[bytes]:
+        """The values of a list of the job, from the place `first` on, by place. Places without a value are left out."""
+        return [value for (value,) in self._db.execute("values", (job, name, first, limit))]
+
+    def count_values(self, job: int, name: str) -> int:
+        """How many values a list of the job has."""
+        return self._number("count_values", (job, name))
 
     def repairs_of(self, job: int, index: int) -> list[Repair]:
         """A unit's answers that did not fit, oldest first."""
@@ -355,7 +407,12 @@ class Store:
     def per_lane(self, job: int) -> dict[str, dict[str, int]]:
         """Counts by status, for each provider/model."""
         names = {route.id: route.name for route in self.routes(job)}
-        return {names[route]: counts for route, counts in self.per_route(job).items()}
+        counts: dict[str, dict[str, int]] = {}
+        for route, of_route in self.per_route(job).items():
+            same_name = counts.setdefault(names[route], {})
+            for status, n in of_route.items():
+                same_name[status] = same_name.get(status, 0) + n
+        return counts
 
     def per_route(self, job: int) -> dict[int, dict[str, int]]:
         """Counts by status, for each route by its number."""
@@ -394,6 +451,40 @@ class Store:
             for number, at_utc, lane, what, text, until_utc in self._db.execute("events", (job, after))
         ]
 
+    def add_node_events(self, job: int, events: Sequence[NodeEvent]) -> None:
+        """Add events of nodes, in order. Inside a transaction they are a part of it."""
+        rows = [(job, one.at_utc, one.type, one.node, one.unit, one.data.decode()) for one in events]
+        if rows:
+            self._db.executemany("add_node_event", rows)
+
+    def node_events(self, job: int, after: int = 0, limit: int = -1) -> list[NodeEvent]:
+        """The events of a job's nodes with an id above `after`, oldest first."""
+        return [
+            NodeEvent(at_utc, kind, node, unit, data.encode(), number)
+            for number, at_utc, kind, node, unit, data in self._db.execute("node_events", (job, after, limit))
+        ]
+
+    def node_executions(self, job: int, types: Collection[str]) -> list[NodeExecutions]:
+        """How many executions of each node have one of these types as their last event."""
+        rows = self._db.execute("node_executions", (job, json_of(list(types))))
+        return [NodeExecutions(*row[:-1]) for row in rows]
+
+    def node_spans(self, job: int) -> dict[str, tuple[float, float]]:
+        """The first start and the last start or end of each node, by its events."""
+        return {node: (first, last) for node, first, last in self._db.execute("node_spans", (job,))}
+
+    def route_units(self, job: int) -> list[RouteUnits]:
+        """The units of each route by their status, with the times of their last attempts."""
+        return [RouteUnits(*row) for row in self._db.execute("route_units", span(job))]
+
+    def units_of_label(self, job: int, label: str, limit: int) -> list[LabelledUnit]:
+        """Units of the routes with this label, those that failed first."""
+        return [LabelledUnit(*row) for row in self._db.execute("units_of_label", (job, label, limit))]
+
+    def route_times(self, job: int) -> list[RouteTimes]:
+        """The times and the cost of all attempts by the route of their units."""
+        return [RouteTimes(*row) for row in self._db.execute("route_times", span(job))]
+
     def history(self, job: int, after: int, limit: int, index: int | None = None) -> list[PastAttempt]:
         """The attempts of a job, or of one unit, that were recorded after the attempt with the number `after`, oldest first."""
         first, last = span(job) if index is None else (uid(job, index), uid(job, index))
@@ -408,6 +499,20 @@ class Store:
         """The attempts that are in flight."""
         first, last = span(job) if index is None else (uid(job, index), uid(job, index))
         return [RunningAttempt(*row) for row in self._db.execute("running", (first, last))]
+
+    def running_among(self, job: int, indexes: Iterable[int]) -> list[RunningAttempt]:
+        """The attempts at units of `indexes` that are in flight."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return [RunningAttempt(*row) for row in self._db.execute("running_among", (uids,))]
+
+    def other_ends_among(self, job: int, indexes: Iterable[int]) -> list[EndedUnit]:
+        """The units of `indexes` that ended, and not by the end of an attempt."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return [EndedUnit(*row) for row in self._db.execute("other_ends_among", (uids,))]
+
+    def other_ends_since(self, job: int, utc: float) -> list[EndedUnit]:
+        """The units that ended at `utc` or later, and not by the end of an attempt."""
+        return [EndedUnit(*row) for row in self._db.execute("other_ends_since", (*span(job), utc))]
 
     def lanes(self) -> list[StoredLane]:
         """Every lane that any job ever used."""
@@ -433,10 +538,14 @@ class Store:
                 )
         return samples
 
-    def program_runs(self, provider: str, model: str, most: int) -> list[ProgramRun]:
-        """What units of all jobs took that this program has done, the newest job first."""
+    def program_runs(
+        self, provider: str, model: str, most: int, routes: Collection[int] | None = None
+    ) -> list[ProgramRun]:
+        """What units of all jobs took that this program has done, the newest job first. `routes`: only units of these routes."""
         runs: list[ProgramRun] = []
         for (route,) in self._db.execute("routes_taken", (provider, model)):
+            if routes is not None and route not in routes:
+                continue
             runs += (
                 ProgramRun(*row)
                 for row in self._db.execute("program_runs", (route, most - len(runs)))
@@ -469,10 +578,11 @@ class Store:
         *,
         only_failed: bool = False,
         only: Collection[int] = (),
+        stay: Collection[int] = (),
         taken_utc: float = 0.0,
     ) -> int:
         """Begin a run: make every unit pending that has not succeeded (or only failed units, or only the units `only`, however they
-        ended); returns the number of the new worker.
+        ended); returns the number of the new worker. The units `stay` have ended without success and stay so, unless `only` has them.
 
         From now on the job belongs to this worker. An earlier run that still works can record nothing more. Commands older
         than `taken_utc`, the time when this process took the job (0: now), were for an earlier run and are dropped.
@@ -484,7 +594,7 @@ class Store:
         with self._db.transaction():
             self._db.execute("add_lost_attempts", units)
             self._db.execute("count_lost", units)
-            self._reopen(job, only_failed=only_failed, only=only)
+            self._reopen(job, only_failed=only_failed, only=only, stay=stay)
             counts: dict[str, int] = dict(self._db.execute("count_statuses", units))
             ends = {str(status): counts.get(status, 0) for status in COUNTED}
             self._db.execute("set_counts", {"job": job, **ends})
@@ -495,17 +605,19 @@ class Store:
             self._db.execute("begin_run", run)
         return worker
 
-    def _reopen(self, job: int, *, only_failed: bool, only: Collection[int]) -> None:
+    def _reopen(self, job: int, *, only_failed: bool, only: Collection[int], stay: Collection[int]) -> None:
         if only:
             self._db.execute("put_back", span(job))
             run_again(self._db, [uid(job, index) for index in only])
             return
-        if not only_failed:
-            self._db.execute("reopen", span(job))
-            return
-        if self.has_edges(job):
-            self._db.executemany("reopen_unit", [(uid(job, index),) for index in self.failed(job)])
-        self._db.execute("reopen_failed", span(job))
+        if only_failed and self.has_edges(job):
+            again = [index for index in self.failed(job) if index not in stay]
+            self._db.executemany("reopen_unit", [(uid(job, index),) for index in again])
+        if stay:
+            uids = json_of([uid(job, index) for index in stay])
+            self._db.execute("reopen_except", (*span(job), only_failed, uids))
+        else:
+            self._db.execute("reopen_failed" if only_failed else "reopen", span(job))
 
     def add_worker(self, job: int, name: str, utc: float) -> int:
         """Add an idle worker to the job; returns its number."""
@@ -545,7 +657,7 @@ class Store:
     def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[PendingUnit]:
         """Waiting units of a route and priority with an index above `after`."""
         wanted = (route, priority, uid(job, after), limit)
-        return [PendingUnit(*row) for row in self._db.execute("next_of_route", wanted)]
+        return pending_units(self._db.execute("next_of_route", wanted)[0][0])
 
     def sizes_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[UnitSize]:
         """The sizes of the same units."""
@@ -607,26 +719,45 @@ class Store:
                 record(self._db, batch)
                 if batch.grow is not None:
                     ended = [index for index, change in batch.units if change.finished_utc is not None]
-                    batch.grown = self._grow(batch.job, batch.grow, ended + batch.followed)
+                    ended += batch.followed + batch.ended_before
+                    if ended or batch.look:
+                        self._grow_in(batch, batch.grow, ended)
         except CheckFailed as error:
             raise counters_contradicted(batch.job) from error
 
+    def _grow_in(self, batch: WriteBatch, grow: Grow, ended: Sequence[int]) -> None:
+        """Inside the transaction of a batch. A unit that is added with its answer has ended, and may add others: up to a page of
+        units is added in one transaction.
+        """
+        while True:
+            grown = self._grow(batch.job, grow, ended)
+            batch.grown += grown
+            ended = [index for index, unit in grown if unit.source is not None]
+            batch.followed += ended
+            batch.count(Status.CACHED, len(ended))
+            if not ended or len(batch.grown) >= GROWTH_PAGE:
+                batch.ungrown = ended
+                return
+
     def grow(self, job: int, grow: Grow) -> list[tuple[int, NewUnit]]:
         """Add the units that `grow` returns for ended units and that the job does not have yet; returns them with their indexes.
-        Needed for units that ended without a batch: with an answer from the cache or from another job.
+        Needed for units that ended without a batch: with an answer from the cache or from another job. `grow` is called at least
+        once, but not for units that are added here.
         """
-        first, last = span(job)
+        first, last = span(job)[0], uid(job, self.last_index(job))
         grown: list[tuple[int, NewUnit]] = []
-        after = -1
-        while rows := self._db.execute("good_units", (first + after, last, GROWTH_PAGE)):
-            after = rows[-1][0]
+        after, is_first = -1, True
+        while True:
+            rows = self._db.execute("ended_units", (first + after, last, GROWTH_PAGE))
+            if not rows and not is_first:
+                return grown
             with self._db.transaction():
                 grown += self._grow(job, grow, [index for (index,) in rows])
-        return grown
+            after, is_first = rows[-1][0] if rows else after, False
 
     def _grow(self, job: int, grow: Grow, ended: Sequence[int]) -> list[tuple[int, NewUnit]]:
         """Called inside a transaction."""
-        wanted = {unit.custom_id: unit for unit in (grow(self, ended) if ended else ())}
+        wanted = {unit.custom_id: unit for unit in grow(self, ended)}
         new = [unit for unit in wanted.values() if self.index_of(job, unit.custom_id) is None]
         if not new:
             return []
@@ -635,14 +766,23 @@ class Store:
         total = self._number("total_of", (job,))
         add_units(self._db, job, total, new)
         self._db.execute("set_total", (total + len(new), job))
-        self._add_priorities(job, new)
+        answer_added(self._db, job, total, new)
+        self._add_priorities(new)
         return list(enumerate(new, total))
 
-    def _add_priorities(self, job: int, units: Sequence[NewUnit]) -> None:
-        for route in self.routes(job):
-            priorities = {unit.priority for unit in units if unit.route == route.id}.union(route.priorities)
-            if len(priorities) > len(route.priorities):
-                self._db.execute("set_priorities", (json_of(sorted(priorities, reverse=True)), route.id))
+    def _add_priorities(self, units: Sequence[NewUnit]) -> None:
+        new = {(unit.route, unit.priority) for unit in units} - self._priorities
+        if not new:
+            return
+        added: dict[int, set[int]] = {}
+        for route, priority in new:
+            added.setdefault(route, set()).add(priority)
+        for route, text in self._db.execute("priorities_of", (json_of(list(added)),)):
+            known = msgspec.json.decode(text, type=set[int])
+            if not added[route] <= known:
+                priorities = sorted(added[route] | known, reverse=True)
+                self._db.execute("set_priorities", (json_of(priorities), route))
+        self._priorities |= new
 
     def end_run(
         self,

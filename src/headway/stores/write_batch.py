@@ -26,8 +26,9 @@ from headway.stores.records import (
 if TYPE_CHECKING:
     from headway.stores.store import Store
 
-#: The units to add to a job now that these of its units (by index) have ended. Called inside the transaction that records their
-#: ends, or later for all of them. A unit whose id exists in the job is not added again.
+#: The units to add to a job now that these of its units (by index) have ended, with or without success. Called inside the
+#: transaction that records their ends, or later for all of them. Also called with no units: at the beginning of a run, before its end, and
+#: if another terminal asks for it. A unit whose id exists in the job is not added again.
 Grow = Callable[["Store", Sequence[int]], Sequence[NewUnit]]
 
 
@@ -44,6 +45,7 @@ class WriteBatch:
         "claims",
         "counts",
         "done_commands",
+        "ended_before",
         "events",
         "followed",
         "grow",
@@ -51,6 +53,7 @@ class WriteBatch:
         "intents",
         "job",
         "lanes",
+        "look",
         "notes",
         "processes",
         "released",
@@ -61,6 +64,7 @@ class WriteBatch:
         "skipped",
         "state",
         "transcripts",
+        "ungrown",
         "units",
         "uses",
         "worker",
@@ -74,6 +78,12 @@ class WriteBatch:
         self.grow = grow
         #: (index, unit) of units that `grow` added; the store fills it in when it commits.
         self.grown: list[tuple[int, NewUnit]] = []
+        #: Whether `grow` is called even if no unit has ended.
+        self.look = False
+        #: Units that ended in an earlier batch, for which `grow` is called with this one.
+        self.ended_before: list[int] = []
+        #: Units that ended when they were added, for which `grow` is still to be called; the store fills it in when it commits.
+        self.ungrown: list[int] = []
         #: The worker of its run. The commit fails if another run has taken the job. None: it belongs to no run.
         self.worker = worker
         #: (index, unit) of units that are added while the job runs; the first index is the next one of the job.
@@ -126,7 +136,7 @@ class WriteBatch:
         return bool(
             self.added or self.reopened or self.again or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
             or self.uses or self.events or self.lanes or self.claims or self.workers or self.done_commands or self.state or self.repairs
-            or self.rendered or self.notes or self.transcripts or self.processes or self.after_commit
+            or self.rendered or self.notes or self.transcripts or self.processes or self.after_commit or self.look or self.ended_before
         )  # fmt: skip
 
     def intend(self, index: int, lane: int) -> None:

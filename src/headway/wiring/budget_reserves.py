@@ -12,7 +12,7 @@ from headway.display.formatting import count, money
 from headway.engine.units.unit_cursors import at_the_most, family_name
 from headway.stores.records import Job, PendingUnit, StoredRoute, UsageSample
 from headway.stores.store import Store
-from headway.wiring.usage_history import UsageHistory
+from headway.wiring.usage_history import UsageHistories, UsageHistory
 
 #: Waiting units that are checked for max_tokens.
 LOOKED_AT: Final = 2_000
@@ -21,7 +21,7 @@ LOOKED_AT: Final = 2_000
 def reserves(
     config: Config, store: Store, job: Job, prices: Mapping[int, Price | None]
 ) -> tuple[dict[str, list[float]], list[str]]:
-    """For a run with a cap: the lengths of answers without max_tokens by family, and a line for each route that has such
+    """For a run with a cap: the lengths of answers without max_tokens by family, and a line for each model that has such
     units: what is reserved for them, and how to limit it. Empty if no waiting unit is without max_tokens.
     """
     routes = {route.id: route for route in store.routes(job.id) if _capped(config, route)}
@@ -31,11 +31,11 @@ def reserves(
     open_ended = [unit for unit in waiting if unit.max_tokens == 0 and unit.route in routes]
     outputs: dict[str, list[float]] = {}
     lines: list[str] = []
-    for number in dict.fromkeys(unit.route for unit in open_ended):
-        price, route = prices.get(number), routes[number]
+    for name in dict.fromkeys(routes[unit.route].name for unit in open_ended):
+        own = [unit for unit in open_ended if routes[unit.route].name == name]
+        price, route = prices.get(own[0].route), routes[own[0].route]
         if price is None:
             continue
-        own = [unit for unit in open_ended if unit.route == number]
         seen = _seen(UsageHistory(store, route.provider, route.model), job.id, own)
         outputs |= seen
         lines.append(_line(route, price, own, seen))
@@ -47,9 +47,10 @@ def open_inputs(config: Config, store: Store, job: Job) -> dict[int, frozenset[i
     family, about which nothing is known.
     """
     families: dict[int, frozenset[int]] = {}
+    histories = UsageHistories(store)
     for route in store.routes(job.id):
         if _capped(config, route):
-            own = UsageHistory(store, route.provider, route.model).of_job(job.id)
+            own = histories.of(route).of_job(job.id)
             numbers = {number for (place, number), one in own.items() if place == route.id and one.open_input}
             families[route.id] = frozenset(numbers | {0}) if own else frozenset()
     return families

@@ -8,11 +8,8 @@ from typing import Final
 
 import msgspec
 
-from headway.config import Config, ProviderConfig, dotenv_of, key_of, key_to_send
+from headway.config import Config
 from headway.core.lanes.estimate import ENOUGH
-from headway.core.lanes.lane_memory import LaneRecord
-from headway.core.model import DAY_S, MINUTE_S, Dimension, LaneLimits
-from headway.errors import ConfigError
 from headway.forecast.answer_model import AnswerModel, model_of, model_of_new_prompts, model_of_other_rows
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.lane_forecasts import forecast
@@ -21,26 +18,16 @@ from headway.forecast.survey import Load, Survey, To, survey
 from headway.jobs.base import IngestOptions, JobSource
 from headway.jobs.find_or_add import find, predecessors_of, siblings_of
 from headway.reports.prediction import Prediction
-from headway.stores.records import Job, StoredLane, UsageSample
+from headway.stores.records import Job, UsageSample
 from headway.stores.store import Store
 from headway.wiring.agent_work import is_program
+from headway.wiring.lane_records import LaneRecords, PlanKeys, WhatIf, changed
 from headway.wiring.model_prices import must_be_known, prices_of, required_price
 from headway.wiring.program_plans import ProgramPlans, is_side_by_side
-from headway.wiring.run_plan import lane_for
 from headway.wiring.usage_history import UsageHistory
 
 #: Recorded units of a model that a forecast uses.
 LESSONS: Final = 2_000
-
-_DIMENSIONS: Final = {
-    "rpm": Dimension.REQUESTS,
-    "tpm": Dimension.TOKENS,
-    "input_tpm": Dimension.INPUT,
-    "output_tpm": Dimension.OUTPUT,
-}
-
-#: Provider → limit → value, as in headway.toml.
-WhatIf = Mapping[str, Mapping[str, float]]
 
 
 class JobForecast(msgspec.Struct, frozen=True):
@@ -77,8 +64,8 @@ def forecast_job(
     need_keys: bool = True,
 ) -> JobForecast:
     """Survey an input and forecast the rest of its job."""
-    job = None if options.fresh else find(store, config, source.digest)
-    keys = _Keys(config, environ, optional=not need_keys)
+    job = None if options.fresh else find(store, config, source)
+    keys = PlanKeys(config, environ, optional=not need_keys)
 
     def check(provider: str, model: str) -> None:
         keys.of(provider)
@@ -165,37 +152,13 @@ def _with_caps(config: Config, forecast: Forecast) -> Forecast:
     return msgspec.structs.replace(forecast, notes=notes)
 
 
-class _Keys:
-    """The key of each provider, looked up once. An optional key that is not set is None."""
-
-    def __init__(self, config: Config, environ: Mapping[str, str], *, optional: bool) -> None:
-        self._config, self._environ, self._optional = config, environ, optional
-        self._dotenv = dotenv_of(config)
-        self._known: dict[str, str | None] = {}
-
-    def of(self, provider: str) -> str | None:
-        if provider not in self._known:
-            look_up = key_of if self._optional else key_to_send
-            try:
-                self._known[provider] = look_up(self._config.providers[provider], self._environ, self._dotenv)
-            except ConfigError:
-                if not self._optional:
-                    raise
-                self._known[provider] = None
-        return self._known[provider]
-
-
 class _Lanes:
     """Finds what is known about every lane that a job needs."""
 
-    def __init__(self, config: Config, store: Store, keys: _Keys, what_if: WhatIf) -> None:
-        self._config, self._store, self._keys, self._what_if = config, store, keys, what_if
-        self._recorded = store.lanes()
+    def __init__(self, config: Config, store: Store, keys: PlanKeys, what_if: WhatIf) -> None:
+        self._config, self._store = config, store
+        self._records = LaneRecords(config, store, keys, what_if)
         self._teachings: dict[To, UsageHistory] = {}
-        #: Without records there is no salt, and nothing to look up with it.
-        self._salt = store.salt() if self._recorded else b""
-        self._utc = time.time()
-        self._starts = store.starts_since(self._utc - _memory_s(config)) if self._recorded else []
 
     def forecast(self, loads: list[Load], way: RunOptions, same: list[int]) -> Forecast:
         """The forecast of these loads. `same` are the jobs of the same rows."""
@@ -205,14 +168,14 @@ class _Lanes:
         if not programs:
             assert found is not None
             return found
-        plans = ProgramPlans(self._config, self._store, way, self._utc)
+        plans = ProgramPlans(self._config, self._store, way, self._records.utc)
         by_name: dict[To, list[Load]] = {}
         for load in programs:
             by_name.setdefault((load.provider, load.model), []).append(load)
         lanes = []
         for (name, model), own in by_name.items():
             provider = self._config.providers[name]
-            lanes.append(plans.lane(provider, self._known(provider, model), own))
+            lanes.append(plans.lane(provider, self._records.known(provider, model), own))
         return with_programs(found, lanes)
 
     def _simulated(self, loads: list[Load], way: RunOptions, same: list[int]) -> Forecast:
@@ -222,12 +185,12 @@ class _Lanes:
         prices = prices_of(self._config, [(load.provider, load.model) for load in loads])
         for load in loads:
             provider = self._config.providers[load.provider]
-            known = self._known(provider, load.model)
+            known = self._records.known(provider, load.model)
             lanes.setdefault(known.spec.key, known)
             model = self._model(load, same)
             price = prices[load.provider, load.model]
             courses.append(ForecastRoute(known.spec.key, price, model, f"{load.provider}/{load.model}"))
-        return forecast(loads, courses, lanes, way, utc=self._utc)
+        return forecast(loads, courses, lanes, way, utc=self._records.utc)
 
     def _model(self, load: Load, same: list[int]) -> AnswerModel:
         """AnswerModel of answers to similar requests; without any, what is known about the model."""
@@ -236,32 +199,11 @@ class _Lanes:
             self._teachings[to] = UsageHistory(self._store, *to)
         own = self._teachings[to].like(load.family, same)
         if len(own) >= ENOUGH:
-            return model_of(_thinned(own), load.requests, _limit(load))
+            return model_of(thinned(own), load.requests, _limit(load))
         begun = self._teachings[to].of_same_rows(load.family, same)
         if len(begun) >= ENOUGH:
-            return model_of_other_rows(_thinned(begun), load.requests)
-        return model_of_new_prompts(_thinned(self._teachings[to].all()))
-
-    def _known(self, provider: ProviderConfig, model: str) -> LaneKnowledge:
-        key = self._keys.of(provider.name)
-        spec, name = lane_for(self._config, provider, model, key or "", self._salt)
-        lane = self._lane(spec.key if key is not None else None, name)
-        record = None
-        if lane is not None and lane.record is not None:
-            record = without(
-                msgspec.json.decode(lane.record, type=LaneRecord), self._what_if.get(provider.name, {})
-            )
-        number = None if lane is None else lane.id
-        starts = [(max(0.0, self._utc - one.at_utc), one.costs) for one in self._starts if one.lane == number]
-        spec = msgspec.structs.replace(spec, order=self._config.run.order)
-        return LaneKnowledge(spec, name, provider.kind, record, starts)
-
-    def _lane(self, key: str | None, name: str) -> StoredLane | None:
-        """The lane by its key; without a key, the latest lane of that name."""
-        if key is not None:
-            return next((lane for lane in self._recorded if lane.key == key), None)
-        named = [lane for lane in self._recorded if lane.name == name]
-        return max(named, key=lambda lane: lane.updated_utc or 0.0, default=None)
+            return model_of_other_rows(thinned(begun), load.requests)
+        return model_of_new_prompts(thinned(self._teachings[to].all()))
 
 
 def _limit(load: Load) -> int:
@@ -269,41 +211,6 @@ def _limit(load: Load) -> int:
     return 0 if load.open_ended else max((row.max_tokens for row in load.sample), default=0)
 
 
-def _memory_s(config: Config) -> float:
-    """How long a recorded start still counts."""
-    limits = [limits for one in config.providers.values() for limits in (one.limits, *one.models.values())]
-    return DAY_S if any(one.rpd or one.tpd for one in limits) else MINUTE_S
-
-
-def _thinned(lessons: list[UsageSample]) -> list[UsageSample]:
+def thinned(lessons: list[UsageSample]) -> list[UsageSample]:
     """An even sample of at most `LESSONS`."""
     return lessons[:: -(-len(lessons) // LESSONS) or 1]
-
-
-# -- what if -------------------------------------------------------------------------------------------------------------
-
-
-def changed(config: Config, what_if: WhatIf) -> Config:
-    """The settings with other limits for some providers and all their models."""
-    providers = dict(config.providers)
-    for name, limits in what_if.items():
-        provider = providers[name]
-        providers[name] = msgspec.structs.replace(
-            provider,
-            limits=_limits(provider.limits, limits),
-            models={model: _limits(own, limits) for model, own in provider.models.items()},
-        )
-    return msgspec.structs.replace(config, providers=providers)
-
-
-def _limits(limits: LaneLimits, changes: Mapping[str, float]) -> LaneLimits:
-    values = {name: int(value) if name == "max_concurrency" else value for name, value in changes.items()}
-    return msgspec.structs.replace(limits, **values)
-
-
-def without(record: LaneRecord, changes: Mapping[str, float]) -> LaneRecord:
-    """A lane's record without the limits that `changes` replaces."""
-    gone = {_DIMENSIONS[name] for name in changes if name in _DIMENSIONS}
-    meters = tuple(one for one in record.meters if one.dimension not in gone or one.period_s >= DAY_S)
-    window = None if "max_concurrency" in changes else record.window
-    return msgspec.structs.replace(record, meters=meters, window=window)

@@ -82,4 +82,16 @@ def _written(config: Config, provider: ProviderConfig, loads: Iterable[Load]) ->
     if provider.kind not in AGENT_NAMES or only_reads(settings.permission_mode, settings.args):
         return set()
     named = {name or settings.directory for load in loads for name in load.directories or {""}}
+    return _real(config, named)
+
+
+def shared_directory(config: Config, provider: ProviderConfig) -> str:
+    """The directory in which the agents of a provider may write, where rows name none; "": they only read, or are programs."""
+    settings = command_of(provider)
+    if provider.kind not in AGENT_NAMES or only_reads(settings.permission_mode, settings.args):
+        return ""
+    return min(_real(config, {settings.directory}))
+
+
+def _real(config: Config, named: Iterable[str]) -> set[str]:
     return {os.path.realpath(os.path.join(str(config.root), os.path.expanduser(name))) for name in named}

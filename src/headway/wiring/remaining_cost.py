@@ -22,7 +22,7 @@ from headway.stores.records import Job, PendingUnit, UsageSample
 from headway.stores.store import Store
 from headway.wiring.budget_reserves import open_output
 from headway.wiring.model_prices import prices_of
-from headway.wiring.usage_history import UsageHistory
+from headway.wiring.usage_history import UsageHistories
 
 #: Units are read in 100 evenly spaced stretches of 1,000: all of them up to 100,000.
 STRETCHES: Final = 100
@@ -64,9 +64,8 @@ class _Learned:
 
     def __init__(self, store: Store, job: Job) -> None:
         self._job = job.id
-        self._teachings = {
-            route.id: UsageHistory(store, route.provider, route.model) for route in store.routes(job.id)
-        }
+        histories = UsageHistories(store)
+        self._teachings = {route.id: histories.of(route) for route in store.routes(job.id)}
         self._known: dict[tuple[int, int], tuple[AnswerModel, float, float]] = {}
 
     def of(self, unit: PendingUnit) -> tuple[AnswerModel, float, float]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from headway.config import Config
+from headway.core.unit_states import Status
 from headway.display.formatting import units
 from headway.display.progress_file import ProgressFile
 from headway.engine.engine import Engine
@@ -73,7 +74,7 @@ def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Seque
     plan = plan_of(config, store, job, flags, os.environ)
     if flags.only_units:
         _say_on_all(watching, f"{units(len(flags.only_units))} to run again, and no others")
-    elif failed := job.counts["failed"] + job.counts["timed_out"]:  # They may cost again.
+    elif failed := _failed_before(store, job, plan.stays_ended):  # They may cost again.
         they = "only they are" if flags.only_failed else "they are"
         _say_on_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
     folder = job_folder(config, job.name)
@@ -85,6 +86,13 @@ def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Seque
     except (HeadwayError, OSError) as error:
         record_run_error(folder, error.message if isinstance(error, HeadwayError) else str(error))
         raise
+
+
+def _failed_before(store: Store, job: Job, stay: Collection[int]) -> int:
+    """How many units failed before, without those that stay so."""
+    stayed = store.states(job.id, stay).values() if stay else ()
+    failed = (Status.FAILED, Status.TIMED_OUT)
+    return sum(job.counts[status] for status in failed) - sum(status in failed for status in stayed)
 
 
 def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[Display]) -> RunResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,6 +16,7 @@ from headway.config import (
     ProviderConfig,
     account_of,
     dotenv_of,
+    identity_of,
     key_to_send,
     keys_of,
     kind_of,
@@ -28,14 +29,16 @@ from headway.display.log_file import Format
 from headway.engine.cache_keys import CacheUse, ModelAddress
 from headway.engine.run_spec import AttemptListener, PriceList, RunLane, RunSpec, UnitRoute
 from headway.errors import ConfigError
-from headway.jobs.base import AnswerCheck, OutputOptions
+from headway.flows.running.flow_form import CONCURRENCY, UNTIL
+from headway.flows.running.key_context import ADDRESSES
+from headway.jobs.base import AnswerCheck, OutputOptions, RoutePolicy
 from headway.jobs.kinds import run_kind_of
 from headway.providers.adapter import Adapter
 from headway.providers.dialects.addresses import root_of
 from headway.providers.limits.profiles import profile_for
 from headway.providers.scrubber import secrets_in_environment
 from headway.reports.prediction import Prediction
-from headway.stores.records import Job
+from headway.stores.records import Job, StoredRoute
 from headway.stores.store import Store
 from headway.wiring.agent_work import SETTING as AGENTS
 from headway.wiring.agent_work import AgentOptions, AgentWork
@@ -52,6 +55,7 @@ from headway.wiring.model_prices import (
 from headway.wiring.predictions import prediction_setting
 from headway.wiring.usage_history import lengths_seen
 
+_NO_POLICY: Final = RoutePolicy()
 NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -68,6 +72,8 @@ class RunFlags(msgspec.Struct, frozen=True):
     delay_s: float = 0.0
     log_file: Path | None = None
     log_format: Format = "text"
+    #: The file of the events of a flow.
+    events: Path | None = None
     #: The prediction that was just made for this run.
     predicted: Prediction | None = None
     #: Checks answers, instead of the job's kind.
@@ -78,6 +84,10 @@ class RunFlags(msgspec.Struct, frozen=True):
     agents: AgentOptions = AgentOptions()
     #: Only the first units of the job, this many; 0: all.
     first: int = 0
+    #: How many nodes of a flow run at a time; None: as in the last run of the job, or as its file says.
+    nodes: int | None = None
+    #: For a flow: only this node and what it needs run; "": all.
+    until: str = ""
     #: One more unit over the results of all others.
     then: ThenUnit = ThenUnit()
 
@@ -97,7 +107,12 @@ class RunFlags(msgspec.Struct, frozen=True):
 def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Mapping[str, str]) -> RunSpec:
     """Everything that the engine needs, from settings, keys and the job's routes."""
     config = with_agents(config, (route.provider for route in store.routes(job.id)))
-    config = run_kind_of(job).with_providers(config, job)
+    settings = _run_settings(config, job, store.routes(job.id), flags) | prediction_setting(
+        config, job, flags.predicted
+    )
+    # What a kind makes for this run may depend on the settings of this run.
+    present = msgspec.structs.replace(job, settings=settings)
+    config = run_kind_of(job).with_providers(config, present)
     prices, later = _prices(config, store, job)
     answer_check = flags.answer_check or run_kind_of(job).answer_check(job)
     work = AgentWork(config, job, flags.agents)
@@ -115,12 +130,13 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         for number, route in routes.items()
     }
     outputs, aside = reserves(config, store, job, {number: route.price for number, route in routes.items()})
-    run = config.run
+    run, then = config.run, then_of(job, flags)
+    grow = growth(job, then) if then.template else run_kind_of(job).growth(present)
     return RunSpec(
         job=job,
         lanes=lanes,
         routes=routes,
-        settings=_run_settings(config, job, flags) | prediction_setting(config, job, flags.predicted),
+        settings=settings,
         out=flags.output.recorded,
         concurrency=run.concurrency,
         timeout_s=run.timeout_s,
@@ -133,6 +149,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         serial=flags.serial or flags.delay_s > 0.0,
         only_failed=flags.only_failed,
         only_units=flags.only_units,
+        stays_ended=frozenset(run_kind_of(job).stays_ended(store, job)),
         taken_utc=flags.taken_utc,
         agent_remarks=tuple(notes),
         remarks=(*([line] if line else []), *aside),
@@ -140,9 +157,14 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         lengths={} if run.order == "input" else lengths_seen(store, job),
         checks=checks,
         later_prices=later,
-        cache=_cache_use(config, store, job),
+        cache=None if run_kind_of(job).makes_keys else _cache_use(config, store, job),
+        grown_keys=run_kind_of(job).makes_keys,
         render=run_kind_of(job).renderer(job),
-        grow=growth(job, then) if (then := then_of(job, flags)).template else run_kind_of(job).growth(job),
+        grow=grow,
+        parts=getattr(grow, "parts", None),
+        stops=getattr(grow, "stops", None),
+        part_lanes={route.label: routes[route.id].lane for route in store.routes(job.id) if route.label},
+        check_answer=run_kind_of(job).route_check(job, store.routes(job.id)),
         end_state=run_kind_of(job).end_state,
         first=flags.first,
         listener=flags.listener,
@@ -160,18 +182,29 @@ def _cache_use(config: Config, store: Store, job: Job) -> CacheUse | None:
         provider = config.providers[route.provider]
         if not kind_of(provider).cacheable:
             continue
-        root = root_of(provider.base_url) if provider.base_url else provider.region or ""
-        places[route.id] = ModelAddress(provider.kind, root, route.model)
+        places[route.id] = ModelAddress(provider.kind, _root(provider), route.model)
     return CacheUse(mode, places)
+
+
+def _root(provider: ProviderConfig) -> str:
+    return root_of(provider.base_url) if provider.base_url else provider.region or ""
+
+
+def addresses_of(config: Config, routes: Sequence[StoredRoute]) -> dict[str, tuple[str, str, str]]:
+    """What answers at each provider and model of the routes, its address and its model: parts of the keys of units."""
+    return {
+        route.name: (identity_of(provider), _root(provider), route.model)
+        for route in routes
+        if (provider := config.providers.get(route.provider)) is not None
+    }
 
 
 def _prices(config: Config, store: Store, job: Job) -> tuple[dict[Model, Price | None], PriceList | None]:
     """The prices that are known now, and a function that looks up the others. Prices that a budget needs are known now, or an error."""
-    numbers = {
-        (route.provider, route.model): route.id
-        for route in store.routes(job.id)
-        if route.provider in config.providers
-    }
+    numbers: dict[Model, list[int]] = {}
+    for route in store.routes(job.id):
+        if route.provider in config.providers:
+            numbers.setdefault((route.provider, route.model), []).append(route.id)
     known: dict[Model, Price | None] = {
         model: required_price(config, *model) for model in numbers if must_be_known(config, *model)
     }
@@ -181,13 +214,15 @@ def _prices(config: Config, store: Store, job: Job) -> tuple[dict[Model, Price |
 
     async def look_up_later() -> tuple[dict[int, Price], str]:
         prices = await prices_later(config, queries)
-        by_route = {numbers[model]: price for model, price in prices.items() if price is not None}
+        by_route = {
+            number: price for model, price in prices.items() if price is not None for number in numbers[model]
+        }
         return by_route, unpriced_line(config, prices)
 
     return known | ready, look_up_later
 
 
-def _run_settings(config: Config, job: Job, flags: RunFlags) -> dict[str, Any]:
+def _run_settings(config: Config, job: Job, routes: Sequence[StoredRoute], flags: RunFlags) -> dict[str, Any]:
     """The settings of the run for the records, without keys."""
     return {
         "run": msgspec.to_builtins(config.run),
@@ -197,6 +232,9 @@ def _run_settings(config: Config, job: Job, flags: RunFlags) -> dict[str, Any]:
         "text_only": text_only(job, flags),
         AGENTS: msgspec.to_builtins(flags.agents.joined(job)),
         "then": msgspec.to_builtins(then_of(job, flags)),
+        CONCURRENCY: job.settings.get(CONCURRENCY) if flags.nodes is None else flags.nodes,
+        UNTIL: flags.until,
+        ADDRESSES: addresses_of(config, routes) if run_kind_of(job).makes_keys else {},
         "providers": {
             name: {"kind": provider.kind, "base_url": provider.base_url}
             for name, provider in config.providers.items()
@@ -231,16 +269,20 @@ def _lanes(
 ) -> tuple[dict[str, RunLane], dict[int, UnitRoute], tuple[Check, ...]]:
     """A lane for each real rate-limit scope (routes of one pool share a lane), and the checks before the run."""
     dotenv, salt = dotenv_of(config), store.salt()
-    spent = _spent(store, job)
+    spent, policies = _spent(store, job), run_kind_of(job).route_policies(job)
     lanes: dict[str, RunLane] = {}
     routes: dict[int, UnitRoute] = {}
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
     secrets = secrets_in_environment({**dotenv, **environ}, keys_of(config, environ, dotenv))
+    known: dict[Model, tuple[str, LaneSpec, str]] = {}
     for route in store.routes(job.id):
         provider = provider_of(config, job, route.provider)
-        key = key_to_send(provider, environ, dotenv)
-        spec, name = lane_for(config, provider, route.model, key, salt, environ)
+        model = (route.provider, route.model)
+        if model not in known:
+            key = key_to_send(provider, environ, dotenv)
+            known[model] = (key, *lane_for(config, provider, route.model, key, salt, environ))
+        key, spec, name = known[model]
         lane = spec.key
         if provider.name not in adapters:
             built = builder_of(provider).build(config, provider, key, secrets)
@@ -248,7 +290,13 @@ def _lanes(
                 checks.append(built.check)
             adapter = work.around(built.adapter, provider, secrets)
             adapters[provider.name] = adapter if check is None else check(adapter, provider.kind)
-        routes[route.id] = UnitRoute(lane, prices.get((provider.name, route.model)))
+        policy = policies.get(route.label, _NO_POLICY)
+        routes[route.id] = UnitRoute(
+            lane,
+            prices.get((provider.name, route.model)),
+            retry=policy.retry(spec.retry),
+            timeout_s=policy.timeout_s or 0.0,
+        )
         lane_budgets = _lane_budgets(provider, route.model, spent)
         if lane in lanes:
             lanes[lane] = _with_lane_budgets(lanes[lane], lane_budgets)
@@ -270,7 +318,7 @@ def provider_of(config: Config, job: Job, name: str) -> ProviderConfig:
 
 def _may_start(store: Store, job: Job, lane: str, name: str) -> bool:
     """Whether a run of the job will start a worker: units are left, and the lane has no recorded hold."""
-    if job.counts.get("succeeded", 0) + job.counts.get("cached", 0) >= job.total:
+    if job.total and job.counts.get("succeeded", 0) + job.counts.get("cached", 0) >= job.total:
         return False
     record = store.lane(lane, name).record
     if record is None:

@@ -25,10 +25,11 @@ from headway.jobs.find_or_add import (
     predecessors_of,
     siblings_of,
 )
-from headway.jobs.kinds import file_kind_of
+from headway.jobs.kinds import file_kind_of, run_kind_of
 from headway.stores.output_lock import OutputLock
 from headway.stores.records import LIVE, Job
 from headway.stores.store import Store
+from headway.wiring.flow_reuse import change_lines, must_have_run
 from headway.wiring.run_plan import RunFlags, check_route
 from headway.wiring.store_access import job_lock, open_store
 
@@ -56,8 +57,9 @@ def submitted(
 ) -> Iterator[ReadyJob]:
     """The job of an input: an earlier one, or a new one with all its units."""
     with open_store(config) as store:
-        if flags.only_failed and (options.fresh or find(store, config, source.digest) is None):
+        if flags.only_failed and (options.fresh or find(store, config, source) is None):
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
+        must_have_run(store, source)
         while True:
             clear_remains(store, source.digest, lambda name: job_lock(config, name))
             job, is_new = find_or_add(store, config, source, flags.output.recorded, options=options)
@@ -95,11 +97,14 @@ def _ingested(new: ReadyJob, source: JobSource, options: IngestOptions, say: Say
     config, store, job, flags = new
     siblings = [] if options.fresh else siblings_of(store, config, source)
     predecessors = [] if options.fresh else predecessors_of(store, config, source)
-    if not (siblings or predecessors or options.fresh):
-        _say_why_new(store, source, say)
     kind = file_kind_of(job)
     with ExitStack() as stack:
         try:
+            kept = [] if options.fresh else change_lines(config, store, source, job)
+            for line in kept:
+                say(line)
+            if not (siblings or predecessors or options.fresh or kept):
+                _say_why_new(store, source, say)
             flags = flags.to(_locked_output(stack, kind, flags.output, job.name, store, say))
             kind.claim_output(flags.output, job.name, store=store)
             check = check_route(config, os.environ)
@@ -184,9 +189,13 @@ def free_output(kind: FileJobKind, output: OutputOptions, job: str, store: Store
 
 
 def _has_no_results(store: Store, name: str) -> bool:
-    """Whether no unit of a job has ended, so that a new job may replace its file. Its budget may have been too small to start."""
+    """Whether no unit of a job has ended, so that a new job may replace its file. Its budget may have been too small to start. A flow without units
+    has results all the same.
+    """
     job = store.job(name)
-    return job is not None and job.state not in LIVE and not any(job.counts.values())
+    if job is None or job.state in LIVE or run_kind_of(job).counts_nodes:
+        return False
+    return not any(job.counts.values())
 
 
 def with_cap_of(config: Config, job: Job, max_cost: float | None, say: Say) -> Config:

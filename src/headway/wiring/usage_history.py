@@ -12,7 +12,7 @@ from typing import Final
 from headway.batch.prompt_families import alike, has_template
 from headway.core.lanes.queueing.unit_lengths import Size, size_of
 from headway.engine.units.unit_cursors import family_name
-from headway.stores.records import Family, Job, UsageSample
+from headway.stores.records import Family, Job, StoredRoute, UsageSample
 from headway.stores.store import Store
 
 #: The most units of a model that are read.
@@ -30,6 +30,7 @@ class UsageHistory:
         self._store, self._provider, self._model = store, provider, model
         self._families = store.families(provider, model)
         self._all: list[UsageSample] | None = None
+        self._of_job: dict[int, dict[tuple[int, int], Family]] = {}
 
     def all(self) -> list[UsageSample]:
         """The usage of all units."""
@@ -75,16 +76,40 @@ class UsageHistory:
 
     def of_job(self, job: int) -> dict[tuple[int, int], Family]:
         """The families of a job's units, by route and number."""
-        return {(one.route, one.number): one for number, one in self._families if number == job}
+        if job not in self._of_job:
+            own = {(one.route, one.number): one for number, one in self._families if number == job}
+            self._of_job[job] = own
+        return self._of_job[job]
+
+
+class UsageHistories:
+    """The recorded usage of the models of a job. Each is read once, however many routes lead to it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[tuple[str, str], UsageHistory] = {}
+
+    def of(self, route: StoredRoute) -> UsageHistory:
+        """The usage of the model of a route."""
+        model = (route.provider, route.model)
+        if model not in self._known:
+            self._known[model] = UsageHistory(self._store, *model)
+        return self._known[model]
 
 
 def lengths_seen(store: Store, job: Job) -> dict[str, list[tuple[Size, float]]]:
     """The size and duration of units like those of this job, from its earlier runs and from other jobs, by the name of the family."""
     seen: dict[str, list[tuple[Size, float]]] = {}
+    histories = UsageHistories(store)
+    #: For each model: the names of families, by the route and number of a family that is like them.
+    names: dict[tuple[str, str], dict[tuple[int, int], list[str]]] = {}
     for route in store.routes(job.id):
-        names = UsageHistory(store, route.provider, route.model).names_like(job.id, route.id, MOST_ALIKE)
-        routes = {place for place, _ in names}
-        for one in store.usage_samples(route.provider, route.model, READ_FOR_ORDER, routes):
-            if (name := names.get((one.route, one.family))) is not None:
+        alike_by_place = names.setdefault((route.provider, route.model), {})
+        for place, name in histories.of(route).names_like(job.id, route.id, MOST_ALIKE).items():
+            alike_by_place.setdefault(place, []).append(name)
+    for (provider, model), alike_by_place in names.items():
+        routes = {number for number, _ in alike_by_place}
+        for one in store.usage_samples(provider, model, READ_FOR_ORDER, routes):
+            for name in alike_by_place.get((one.route, one.family), ()):
                 seen.setdefault(name, []).append((size_of(one.chars, one.max_tokens), one.took_s))
     return seen

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,10 @@ _BLOCK: Final = 1 << 20
 WROTE: Final = "wrote"
 
 
+def _owner_of_rows(start: bytes) -> str | None:
+    return owner_of(start.partition(b"\n")[0])
+
+
 def claim(
     path: Path,
     job: str,
@@ -34,11 +39,12 @@ def claim(
     store: Store | None = None,
     make: bool = True,
     text_only: bool = False,
+    owner_in: Callable[[bytes], str | None] = _owner_of_rows,
 ) -> None:
     """Raise unless this job may write the file. Nothing is changed before that.
 
     A table and rows of `--text-only` do not name their job, so the `store` is searched for their writer. `make`: make the folder of
-    the file.
+    the file. `owner_in` finds the job in the beginning of a file.
     """
     if is_table(path):
         must_be_writable_table(path)
@@ -60,11 +66,11 @@ def claim(
             return
         _must_be_writable(path)
         with path.open("rb") as file:
-            first = file.readline(_BLOCK)
+            first = file.read(_BLOCK)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise UsageError(f"--out {path} cannot be written: {why}", hint="name another file") from error
-    owner = None if is_table(path) else owner_of(first)
+    owner = None if is_table(path) else owner_in(first)
     if owner is None and (is_table(path) or text_only):
         owner = writer_of(path, store)
     if force or not first or owner == job:

@@ -31,11 +31,11 @@ def numbered(
     reader: Reader, router: Router, request_options: RequestOptions
 ) -> Iterator[tuple[int, Row | BadRow]]:
     """Every record with its first line, in order, including bad ones."""
-    records = _Records(reader)
-    columns = records.header()
+    rows = _Records(reader)
+    columns = rows.header()
     schema = request_options.schema_requests()
     short_rows = bound(columns, reader.name, request_options)
-    for line, record in records:
+    for line, record in rows:
         if isinstance(record, str):
             yield line, BadRow(line, record)
         elif len(record) == 1 < len(columns) and not record[0].strip():
@@ -46,20 +46,25 @@ def numbered(
             yield line, from_fields(line, short_rows.of(record, record), router, schema)
 
 
+def records(reader: Reader) -> tuple[list[str], Iterator[tuple[int, list[str] | str]]]:
+    """The names of the columns, and each record with its first line: its cells, or what is wrong with it."""
+    rows = _Records(reader)
+    columns = rows.header()
+
+    def checked() -> Iterator[tuple[int, list[str] | str]]:
+        for line, record in rows:
+            if isinstance(record, str) or len(record) == len(columns):
+                yield line, record
+            elif len(record) != 1 or record[0].strip():
+                yield line, f"expected {_cells(len(columns))}, not {len(record):,}"
+
+    return columns, checked()
+
+
 def cell_texts(reader: Reader) -> tuple[list[str], Iterator[list[str] | None]]:
     """The names of the columns, and the cells of each record; None for a bad record."""
-    records = _Records(reader)
-    columns = records.header()
-
-    def cells() -> Iterator[list[str] | None]:
-        for _, record in records:
-            if isinstance(record, str) or len(record) != len(columns):
-                if isinstance(record, str) or len(record) != 1 or record[0].strip():
-                    yield None
-            else:
-                yield record
-
-    return columns, cells()
+    columns, rows = records(reader)
+    return columns, (None if isinstance(record, str) else record for _, record in rows)
 
 
 def check_columns(reader: Reader, request_options: RequestOptions) -> None:

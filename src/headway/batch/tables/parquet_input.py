@@ -47,6 +47,14 @@ def cell_texts(path: str, name: str) -> tuple[list[str], Iterator[list[str] | No
     return columns, cells()
 
 
+def records(path: str, name: str) -> Iterator[dict[str, Any]]:
+    """Every record, by the names of its columns."""
+    with _opened(path, name) as file:
+        columns = _columns(file, name)
+        for values in _records(file, name):
+            yield dict(zip(columns, values, strict=True))
+
+
 def check_columns(path: str, name: str, request_options: RequestOptions) -> None:
     """Raise if a template names a column that the table does not have."""
     with _opened(path, name) as file:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import click
 import msgspec
 
 from headway.cli.shared.interrupts import interruptible
-from headway.cli.shared.printing import print_json, say
+from headway.cli.shared.printing import agreed, print_json, say
 from headway.cli.shared.run_job import display_for
 from headway.core.unit_states import GOOD
 from headway.display.unit_text import unit_lines
@@ -92,7 +91,7 @@ def _agreed(job: Job, n: int) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     with interruptible():  # The handlers of the run before have no loop any more.
-        return click.confirm(f"go on with the other {job.total - n:,} units?", default=False, err=True)
+        return agreed(f"go on with the other {job.total - n:,} units?")
 
 
 def _units(n: int) -> str:

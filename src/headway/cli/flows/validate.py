@@ -47,6 +47,7 @@ def _print_json(file: Path, checked: CheckedFlow) -> None:
 
 def _print(file: Path, checked: CheckedFlow) -> None:
     from headway.display.terminal import echo
+    from headway.flows.step_text import count_nodes
 
     for problem in checked.problems:
         echo(problem.text(str(file)), err=True)
@@ -54,7 +55,7 @@ def _print(file: Path, checked: CheckedFlow) -> None:
         errors = sum(problem.severity == "error" for problem in checked.problems)
         echo(f"{file}: {errors:,} error{'' if errors == 1 else 's'}", err=True)
         return
-    nodes = len(checked.flow.nodes)
+    nodes = count_nodes(checked.flow)
     inputs = ", ".join(checked.flow.inputs)
     needs = f"; inputs: {inputs}" if inputs else ""
     echo(f"{file}: valid, {nodes:,} node{'' if nodes == 1 else 's'}{needs}")

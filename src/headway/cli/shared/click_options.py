@@ -40,12 +40,21 @@ def _log_file(_ctx: click.Context, _param: click.Parameter, path: Path | None) -
     return path
 
 
+def _event_file(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
+    """Reject a file that cannot be created, before anything is read. Creates nothing."""
+    if path is not None and path.is_dir():
+        raise UsageError(f"--events {path} is a directory", hint="name a file")
+    if path is not None and not path.parent.is_dir():
+        raise UsageError(f"--events {path}: there is no directory {path.parent}", hint="create it first")
+    return path
+
+
 def output_name(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
     """The callback of every --out: rejects a file type that cannot be written, before anything is read."""
     if path is not None:
         from headway.batch.file_types import must_be_an_output
 
-        must_be_an_output(path)
+        must_be_an_output(path, or_flow=True)
     return path
 
 
@@ -57,13 +66,13 @@ order_option = click.option("--order", type=click.Choice(["auto", "input", "long
 progress_option = click.option("--progress", type=click.Choice(["auto", "rich", "plain", "json", "none"]), default="auto", help="How to show progress on stderr.")  # fmt: skip
 
 _RUN = (
-    click.option("--out", type=click.Path(path_type=Path), callback=output_name, metavar="FILE", help="Write results to FILE: .jsonl, or a table (.csv, .tsv, .parquet); - is standard output. Default: INPUT.results.jsonl; for a table, a table of the same kind."),
+    click.option("--out", type=click.Path(path_type=Path), callback=output_name, metavar="FILE", help="Write results to FILE: .jsonl, or a table (.csv, .tsv, .parquet); for a flow .json; - is standard output. Default: INPUT.results.jsonl; for a table, a table of the same kind; for a flow, FLOW.results.json."),
     click.option("--out-dir", type=click.Path(path_type=Path), metavar="DIR", help="Write each answer to a file of its own: DIR/ID.answer.md. For agents and programs, a folder for each unit: DIR/ID/ with answer, diff, transcript and files."),
     click.option("--text-only", is_flag=True, help='Write rows of {"id", "text"} instead of whole results.'),
     click.option("--out-order", type=click.Choice(["input", "completion"]), default="input", show_default=True, help="Order of the results."),
     click.option("--force", is_flag=True, help="Replace an existing file that is not this job's output."),
     safe_cells_option,
-    click.option("--concurrency", type=int, metavar="N", help="At most N requests in flight over all lanes. Default: no limit beyond the lanes' own."),
+    click.option("--concurrency", type=int, metavar="N", help="At most N requests in flight over all lanes. Default: no limit beyond the lanes' own. For a flow: N nodes at a time, instead of its runtime.concurrency; 0 leaves it to the lanes. It holds for later runs of the job."),
     click.option("--max-attempts", type=int, metavar="N", help="Attempts before a unit counts as failed."),
     click.option("--timeout", metavar="TIME", help="Time limit of one attempt, such as 90s or 10m."),
     click.option("--max-duration", metavar="TIME", help="Stop after this time; continue with 'headway resume'."),
@@ -84,6 +93,7 @@ _RUN = (
     progress_option,
     click.option("--detach", is_flag=True, help="Run in the background: this command returns when the run has begun. 'headway attach' shows it."),
     click.option("--log-file", type=click.Path(path_type=Path), callback=_log_file, metavar="FILE", help="Append events, and progress every 10 s, to FILE."),
+    click.option("--events", type=click.Path(path_type=Path), callback=_event_file, metavar="FILE", help="For a flow: append its events (nodes, state, units) to FILE, one JSON object a line; each event once, also over several runs."),
     click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file."),
 )  # fmt: skip
 
@@ -113,6 +123,19 @@ _RECIPE = (
     click.option("--schema", type=click.Path(path_type=Path), metavar="FILE.json", help="JSON Schema of the answers: each is checked, and requested once more if it does not fit."),
     click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N rows, as a job of its own. A later run with another N, or without --limit, reuses its answers."),
 )  # fmt: skip
+
+
+_FLOW = (
+    click.option("--arg", multiple=True, metavar="KEY=VALUE", help="For a flow: the value of a field of its state. Text, or JSON. Wins over --state."),
+    click.option("--state", type=click.Path(path_type=Path), metavar="FILE.json", help="For a flow: the values of fields of its state, as a JSON object."),
+)  # fmt: skip
+
+
+def flow_options(command: Command) -> Command:
+    """Add the flags that give a flow its inputs."""
+    for option in reversed(_FLOW):
+        command = option(command)
+    return command
 
 
 def recipe_options(command: Command) -> Command:

@@ -75,7 +75,7 @@ def ask(config: Config, store: Store, job: Job, what: str, indexes: Sequence[int
     names = _ids(store, job, indexes)
     args = {"units": list(indexes), "names": names} if indexes else {}
     command = store.add_command(job.id, f"{what}_units" if indexes else what, args, time.time())
-    taken = _wait(lambda: store.is_done(command), lambda: workspace.is_live(config, job))
+    taken = wait(lambda: store.is_done(command), lambda: workspace.is_live(config, job))
     return Asked(job.name, what, names, taken, already)
 
 
@@ -83,7 +83,7 @@ def _ids(store: Store, job: Job, indexes: Sequence[int]) -> list[str]:
     return [store.results(job.id, index - 1, 1)[0].custom_id for index in indexes]
 
 
-def _wait(is_done: Callable[[], bool], is_live: Callable[[], bool]) -> bool:
+def wait(is_done: Callable[[], bool], is_live: Callable[[], bool]) -> bool:
     """Wait for a command. False: its process has ended, or takes too long."""
     give_up_at = time.monotonic() + PATIENCE_S
     while not is_done():

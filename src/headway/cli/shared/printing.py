@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import select
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+import click
 import msgspec
 
 from headway.display.formatting import clock
 from headway.display.report_json import fields_json
-from headway.display.terminal import echo, echo_json
+from headway.display.terminal import echo, echo_json, echo_question
+
+#: How often a question looks for a signal.
+LOOK_S: Final = 0.1
 
 
 def say(text: str) -> None:
@@ -20,6 +26,24 @@ def say(text: str) -> None:
 def say_unless(quiet: bool) -> Callable[[str], None]:
     """`say`, or a function that prints nothing."""
     return (lambda text: None) if quiet else say
+
+
+def agreed(question: str) -> bool:
+    """Ask on the terminal. Enter means no; the end of the input raises `click.Abort`.
+
+    A signal that arrives just before a read blocks is not noticed until the read returns. So the read begins when a line is there.
+    """
+    while True:
+        echo_question(f"{question} [y/N]:")
+        while not select.select([sys.stdin], [], [], LOOK_S)[0]:
+            pass
+        line = sys.stdin.readline()
+        if not line:
+            raise click.Abort
+        answer = line.strip().lower()
+        if answer in ("", "n", "no", "y", "yes"):
+            return answer.startswith("y")
+        say("answer y or n")
 
 
 def print_result(text: str, report: object, as_json: bool) -> int:

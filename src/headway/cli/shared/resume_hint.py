@@ -11,7 +11,7 @@ from headway.config import Config, load
 from headway.config.settings import is_plain_http
 from headway.display.stop_advice import shown_path
 from headway.errors import HeadwayError
-from headway.jobs.base import spent_budgets
+from headway.jobs.base import RunKind, spent_budgets
 from headway.jobs.kinds import kind_of
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -28,7 +28,14 @@ def resume_command(config: Config, store: Store, job: Job, state: str) -> str:
 
 def next_step(config: Config, store: Store, job: Job, state: str) -> str:
     """What the user can do now, in one line."""
-    return kind_of(job).next_step(job, state, lambda: resume_command(config, store, job, state))
+    kind = kind_of(job)
+    if state in ("parked", "failed") and isinstance(kind, RunKind):
+        flags = place_flags(config)
+        place = f" {shlex.join(flags)}" if flags else ""
+        step_of = kind.parked_step if state == "parked" else kind.failed_step
+        if step := step_of(store, job, place, resume_command(config, store, job, state)):
+            return step
+    return kind.next_step(job, state, lambda: resume_command(config, store, job, state))
 
 
 def place_flags(config: Config) -> list[str]:

@@ -17,6 +17,7 @@ from headway.cli.shared.printing import flat, print_json, say
 from headway.cli.shared.resume_hint import next_step, resume_command
 from headway.config import Config, parse_duration, with_agents
 from headway.core.unit_states import GOOD
+from headway.display.event_file import EventFile, must_be_events
 from headway.display.json_lines import JsonDisplay
 from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
@@ -27,7 +28,9 @@ from headway.display.usage_text import saved_text
 from headway.engine.observer import Display
 from headway.engine.run_result import RunResult
 from headway.errors import HeadwayError, JobTaken, UsageError
+from headway.flows.running.job_kind import FlowKind
 from headway.jobs.base import FileJobKind, OutputOptions, spent_budgets
+from headway.jobs.kinds import run_kind_of
 from headway.reports.finished_runs import run_report
 from headway.reports.jobs import job_report
 from headway.reports.models import compared_models
@@ -39,7 +42,7 @@ from headway.stores.store import Store
 from headway.wiring.agent_work import AgentOptions, is_program, kept_count
 from headway.wiring.run_execution import EXIT_CODES, rewrite, run
 from headway.wiring.run_plan import RunFlags, then_of
-from headway.wiring.store_access import job_folder
+from headway.wiring.store_access import job_folder, open_store
 from headway.wiring.submission import ReadyJob
 
 if TYPE_CHECKING:
@@ -48,11 +51,19 @@ if TYPE_CHECKING:
 
 def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **flags: Any) -> RunFlags:
     """The run options from the flags of a command. `default` is the output without --out and --out-dir, as a job records it."""
+    kind.check_flags(flags)
     delay_s = delay_of(flags["delay"])
     log_file: Path | None = flags.get("log_file")
     output = _output_of(out, default, flags)
     if log_file is not None and log_file.absolute() == output.path.absolute():
         raise UsageError(f"--log-file {log_file} is the results file", hint="name another file")
+    events: Path | None = flags.get("events")
+    if events is not None and kind.name != FlowKind.name:
+        raise UsageError("--events is for flows (.yaml)", hint="leave it out, or see --log-file")
+    if events is not None and events.absolute() in (output.path.absolute(), log_file and log_file.absolute()):
+        raise UsageError(f"--events {events} is another file of the run", hint="name another file")
+    if events is not None:
+        must_be_events(events)  # Before a job is made.
     if flags.get("detach") and output.is_stdout:
         raise UsageError("results on standard output do not go with --detach", hint="name a file with --out")
     kind.check_output(output)
@@ -68,9 +79,23 @@ def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **
         delay_s=delay_s,
         log_file=log_file,
         log_format=flags.get("log_format", "text"),
+        events=events,
         then=_then(flags),
+        nodes=_nodes(kind, flags.get("concurrency")),
+        until=flags.get("until") or "",
         agents=AgentOptions(flags["worktree"], flags["shared_directory"], tuple(flags["collect"])),
     )
+
+
+def _nodes(kind: FileJobKind, concurrency: int | None) -> int | None:
+    """The value of --concurrency, where it counts nodes; 0: the lanes decide."""
+    if not kind.counts_nodes or concurrency is None:
+        return None
+    if concurrency < 0:
+        raise UsageError(
+            f"--concurrency {concurrency}: expected a number of nodes", hint="0 leaves it to the lanes"
+        )
+    return concurrency
 
 
 def _then(flags: Mapping[str, Any]) -> ThenUnit:
@@ -142,18 +167,23 @@ def run_ready(
     # If the process died after the last answer but before the end of the job, a run that sends nothing ends the job.
     then = then_of(job, flags)
     is_whole = not then.template or store.index_of(job.id, then.id) is not None
-    if job.good < job.total or job.state != "complete" or flags.only_units or not is_whole:
+    is_open = job.good < job.total and not run_kind_of(job).tolerates_failures
+    if is_open or job.state != "complete" or flags.only_units or not is_whole:
         display = display_for(_shown_as(progress, flags), quiet=quiet) if detachment is None else None
-        with logged(config, job, flags) as log, _run_log(detachment, config, job) as run_log:
-            ending, lines, as_data = _run(
-                ready, display, [one for one in (log, run_log) if one is not None], as_json=as_json
-            )
+        with (
+            logged(config, job, flags) as log,
+            _run_log(detachment, config, job) as run_log,
+            _events(config, job, flags) as events,
+        ):
+            logs = [one for one in (log, run_log) if one is not None]
+            displays = [one for one in (display, events) if one is not None]
+            ending, lines, as_data = _run(ready, displays, logs, as_json=as_json)
         if detachment is None:
             if not as_json:
                 _show_then(store, store.job(job.name) or job, flags, quiet=quiet)
             _show(lines, as_data, _exit_code(store, job, flags, ending), quiet=quiet, as_json=as_json)
         return _exit_code(store, job, flags, ending)
-    with logged(config, job, flags) as log:
+    with logged(config, job, flags) as log, _events(config, job, flags):
         rewrite(config, job, flags)
         if log is not None:
             log.say(f"job {job.name} is already complete: nothing was sent, the results were written again")
@@ -175,7 +205,7 @@ def _shown_as(progress: str, flags: RunFlags) -> str:
 
 
 def _run(
-    ready: ReadyJob, display: Display | None, logs: Sequence[LogFile], *, as_json: bool
+    ready: ReadyJob, displays: Sequence[Display], logs: Sequence[LogFile], *, as_json: bool
 ) -> tuple[RunResult, list[str], dict[str, Any]]:
     """Run a job; returns how it ended, its summary, and the same as JSON if that is needed."""
     config, store, job, flags = ready
@@ -183,12 +213,12 @@ def _run(
     before = _without_again(store, job, flags)
     clear_summary(folder)
     try:
-        ending = run(config, store, job, flags, [*logs, display] if display is not None else logs)
+        ending = run(config, store, job, flags, [*logs, *displays])
     except HeadwayError as error:
         _add_next_step(error, config, store, job)
         raise
     finally:
-        if display is not None:
+        for display in displays:
             display.close()
     after = store.job(job.name) or job
     as_data = _run_json(config, store, before, after, ending) if as_json or logs else {}
@@ -204,6 +234,9 @@ def _exit_code(store: Store, job: Job, flags: RunFlags, ending: RunResult) -> in
     """The exit code of a run. If it was for named units, only these count."""
     named = store.states(job.id, flags.only_units).values()
     if named and all(status in GOOD for status in named):
+        return EXIT_CODES["complete"]
+    after = store.job(job.name) or job
+    if ending.state == "parked" and run_kind_of(job).is_enough(store, after):
         return EXIT_CODES["complete"]
     return EXIT_CODES[ending.state]
 
@@ -285,6 +318,25 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
         log.close()
         if log.write_error:
             say(f"{path}: some lines could not be written: {log.write_error}")
+
+
+@contextmanager
+def _events(config: Config, job: Job, flags: RunFlags) -> Iterator[EventFile | None]:
+    """The file of a flow's events, or None without --events. What is recorded and not in the file is added at once."""
+    if flags.events is None:
+        yield None
+        return
+    if str(flags.events.absolute()) in (job.input, config.db):
+        raise UsageError(f"--events {flags.events} is a file of the job itself", hint="name another file")
+    events = EventFile(flags.events, lambda: open_store(config), job)
+    try:
+        yield events
+    finally:
+        events.close()
+        if events.write_error:
+            say(
+                f"{flags.events}: some events could not be written: {events.write_error} (the next run with --events adds them)"
+            )
 
 
 def _summary(

@@ -21,6 +21,7 @@ from headway.config import (
 from headway.config.env_file import exposed
 from headway.config.routing import Router
 from headway.errors import UsageError
+from headway.jobs.base import RunKind
 from headway.reports import jobs
 from headway.stores.records import Job, State
 from headway.stores.sqlite.mounts import network_warning
@@ -51,6 +52,11 @@ def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
         loaded, (model.partition("/")[0] for model in flags.get("model") or () if "/" in model)
     )
     return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
+
+
+def settings_for(kind: RunKind, config: Path | None, db: str | None, **flags: Any) -> Config:
+    """The same for a job of a kind. Where --concurrency counts nodes, it is not the cap of what is in flight."""
+    return settings(config, db, **{**flags, "concurrency": None} if kind.counts_nodes else flags)
 
 
 def print_config_notes(config: Config) -> None:

@@ -13,12 +13,15 @@ from headway.cli.shared.click_options import json_option, where_options
 
 if TYPE_CHECKING:
     from headway.reports.history import Happening
+    from headway.stores.records import Job
 
 #: Seconds between two looks of `--follow`.
 LOOK_S: Final = 0.5
 #: Units that meet the same share a line: at most so far apart, and for so long in all. A line that lasts says how long.
 GAP_S: Final = 0.5
 FOLD_S: Final = 10.0
+#: In a flow with at most so many nodes, each event of a node has its line.
+FEW_NODES: Final = 50
 
 
 @click.command("logs", short_help="Show what happened in a job.", epilog="Example: headway logs --follow")
@@ -45,11 +48,12 @@ def command(
         chosen = workspace.choose_job(store, job, quiet=as_json)
         index = None if unit is None else find_unit(store, chosen, unit)
         history = History(store, chosen, index)
-        is_of_unit = index is not None
+        fold_s = FOLD_S if index is None else -1.0
+        few_nodes = chosen.kind == "flow" and _nodes_of(chosen) <= FEW_NODES
         try:
             while True:
                 live = follow and workspace.is_live(settings, chosen)
-                _show(history.news(), as_json=as_json, fold_s=-1.0 if is_of_unit else FOLD_S)
+                _show(history.news(), as_json=as_json, fold_s=fold_s, few_nodes=few_nodes)
                 if not live:
                     return 0
                 time.sleep(LOOK_S)
@@ -57,7 +61,13 @@ def command(
             return INTERRUPTED
 
 
-def _show(news: list[Happening], *, as_json: bool, fold_s: float) -> None:
+def _nodes_of(job: Job) -> int:
+    from headway.flows.running.flow_form import form_of, nodes_of
+
+    return sum(1 for _ in nodes_of(form_of(job).spec))
+
+
+def _show(news: list[Happening], *, as_json: bool, fold_s: float, few_nodes: bool) -> None:
     from headway.display.history_text import history_line
     from headway.display.terminal import echo, echo_json
     from headway.reports.history import folded
@@ -66,6 +76,6 @@ def _show(news: list[Happening], *, as_json: bool, fold_s: float) -> None:
         for one in news:
             echo_json(one)
     else:
-        for line in folded(news, fold_s, GAP_S):
+        for line in folded(news, fold_s, GAP_S, few_nodes=few_nodes):
             echo(history_line(line))
     sys.stdout.flush()

@@ -17,7 +17,7 @@ from headway.display.terminal import echo, echo_json, echo_text, write_bytes
 
 if TYPE_CHECKING:
     from headway.config import Config
-    from headway.stores.records import Job, TranscriptLine
+    from headway.stores.records import Job, State, TranscriptLine
     from headway.stores.store import Store
 
 #: Seconds between two looks of `--follow`. Lines of agents are on record within 0.2 s.
@@ -40,7 +40,8 @@ LOOK_S: Final = 0.2
 def command(
     job: str, unit: str, follow: bool, raw: bool, config: Path | None, db: str | None, as_json: bool
 ) -> int:
-    """Show the request, the answer and every attempt of UNIT (an id of the input, or an index) of JOB. In conversations, a tool call
+    """Show the request, the answer and every attempt of UNIT (an id of the input, or an index) of JOB. UNIT can be a node of a flow:
+    then its outcome and its units are shown. In conversations, a tool call
     is one line: its name, its shortened arguments, and the first line of its result; with -v, calls and results are shown in full.
 
     With --follow, the conversation is shown while it goes on, until the unit ends; Ctrl-C ends only this command. --raw prints the
@@ -58,6 +59,9 @@ def command(
     settings = workspace.settings(config, db)
     with workspace.open_read_only(settings) as store:
         chosen = workspace.choose_job(store, job, quiet=as_json or raw)
+        if not raw and not follow and _is_node(store, chosen, unit):
+            _show_node(store, chosen, workspace.state_of(settings, chosen), unit, as_json=as_json)
+            return 0
         index = find_unit(store, chosen, unit)
         if raw:
             code = _lines(settings, store, chosen, index, _print_raw, follow=follow)
@@ -75,6 +79,28 @@ def command(
             return code
         _report(store, chosen, index, as_json=as_json)
     return 0
+
+
+def _is_node(store: Store, job: Job, name: str) -> bool:
+    """Whether a name is that of a node of a flow and not of one unit: a node with one unit is that unit."""
+    if job.kind != "flow" or store.index_of(job.id, name) is not None:
+        return False
+    from headway.reports.flow_report import has_node
+
+    return has_node(job, name)
+
+
+def _show_node(store: Store, job: Job, state: State, name: str, *, as_json: bool) -> None:
+    from headway.cli.shared import printing
+    from headway.display.flows.node_report_text import MOST_UNITS, node_lines
+    from headway.reports.flow_report import node_report
+
+    report = node_report(store, job, state, name, -1 if as_json else MOST_UNITS)
+    if as_json:
+        printing.print_json(printing.flat({"job": job.name}, report))
+        return
+    for line in node_lines(report, job.name):
+        echo(line)
 
 
 def _unfold() -> bool:

@@ -350,7 +350,7 @@ class LaneState:
             self.window.doubt(now)
         for meter in entry.meters:
             if meter.ramp is not None and now >= meter.ramp.rest_until and meter.shallow:
-                self.steps.accepted(entry, () if hint is None else hint.reports, now)
+                self.steps.accepted(entry, () if hint is None else hint.reports, now, self.unstarted)
                 break
         if usage is not None and self.spec.counting.cached_free:
             settling.credit_cached(self, entry, usage.cached_input_tokens, now)

@@ -107,7 +107,7 @@ class Attempts:
             entry.unit, entry.fits = event.again, None
         if entry.cancel_reason:
             self._after_cancel(entry, now)
-        elif event.again is not None and entry.attempts < lane.spec.retry.max_attempts:
+        elif event.again is not None and entry.attempts < entry.retry.max_attempts:
             self._moves.put_back(entry, Move.RETRY, now, Kind.INVALID, event.message)
         else:
             self._moves.end(entry, Move.FAIL, Kind.INVALID, event.message)

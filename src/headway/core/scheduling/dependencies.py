@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from headway.core.lanes.queueing.queue import Entry
 from headway.core.unit_states import Status
+
+#: How a unit ended, in a byte: a job that grows has to remember this of each of its units, and there may be millions.
+_OPEN: Final = 0
+_GOOD: Final = 1
+_BAD: Final = 2
 
 
 class Dependencies:
@@ -15,7 +21,7 @@ class Dependencies:
     __slots__ = ("_ended", "_waiting", "count", "per_lane")
 
     def __init__(self) -> None:
-        self._ended: dict[int, bool] = {}
+        self._ended = bytearray()
         self._waiting: dict[int, list[Entry]] = {}
         #: How many units wait, in all and by lane.
         self.count = 0
@@ -23,15 +29,16 @@ class Dependencies:
 
     def failed(self, entry: Entry) -> int | None:
         """The index of a unit that it depends on and that has ended without success."""
-        return next((index for index in entry.unit.after if self._ended.get(index) is False), None)
+        return next((index for index in entry.unit.after if self._end_of(index) == _BAD), None)
 
     def forget(self, index: int) -> None:
         """A unit that has ended runs again: those that come after it wait for it."""
-        self._ended.pop(index, None)
+        if index < len(self._ended):
+            self._ended[index] = _OPEN
 
     def block(self, entry: Entry) -> bool:
         """Make it wait for its dependencies that have not ended; returns whether there are any."""
-        open_ones = [index for index in entry.unit.after if index not in self._ended]
+        open_ones = [index for index in entry.unit.after if self._end_of(index) == _OPEN]
         for index in open_ones:
             self._waiting.setdefault(index, []).append(entry)
         entry.waits_for = len(open_ones)
@@ -41,7 +48,10 @@ class Dependencies:
 
     def ended(self, index: int, *, good: bool) -> Iterator[Entry]:
         """A unit that others depend on has ended: yields those that can now start or must be skipped."""
-        self._ended[index] = good
+        if index >= len(self._ended):
+            # By an eighth more than is needed, so that it seldom moves.
+            self._ended.extend(bytes(index + 1 - len(self._ended) + len(self._ended) // 8))
+        self._ended[index] = _GOOD if good else _BAD
         for entry in self._waiting.pop(index, ()):
             if entry.status is not Status.PENDING or entry.waits_for == 0:
                 continue
@@ -69,6 +79,9 @@ class Dependencies:
         if entry.waits_for:
             entry.waits_for = 0
             self._add(entry, -1)
+
+    def _end_of(self, index: int) -> int:
+        return self._ended[index] if index < len(self._ended) else _OPEN
 
     def _add(self, entry: Entry, change: int) -> None:
         self.count += change

@@ -48,7 +48,7 @@ def judge(entry: Entry, outcome: Outcome, hinted_at: float, now: float) -> Verdi
 
 def _throttled(entry: Entry, outcome: Outcome, hinted_at: float, now: float) -> Verdict:
     """The provider refused for now: the unit waits and spends no attempt."""
-    retry = entry.lane.spec.retry
+    retry = entry.retry
     if not entry.throttles:
         entry.refused_at = now
     entry.throttles += 1
@@ -69,7 +69,7 @@ def _exhausted(entry: Entry, outcome: Outcome, now: float) -> str:
 
 def _spent(entry: Entry, outcome: Outcome, now: float) -> Verdict:
     """The attempt failed: retry if the unit has attempts left. A probe of an open breaker costs the unit nothing."""
-    retry, kind = entry.lane.spec.retry, outcome.kind
+    retry, kind = entry.retry, outcome.kind
     if entry.probe != "breaker":
         entry.attempts += 1
     message = outcome.message

@@ -24,6 +24,8 @@ class RouteCursor:
         self._after = -1
         self._page: list[PendingUnit] = []
         self._dry = False
+        #: Whether it is among the cursors that its lane reads.
+        self.is_listed = True
 
     def peek(self, store: Store | AnswerCache, n: int) -> Sequence[PendingUnit]:
         """The next units, at least `n` of them if there are as many."""
@@ -55,6 +57,11 @@ class RouteCursor:
         before = len(self._page)
         self._page = [row for row in self._page if row.index != index]
         return len(self._page) < before or index > self._after
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left, unless units are added."""
+        return self._dry and not self._page
 
     def go_on(self) -> None:
         """There are further units."""

@@ -61,7 +61,10 @@ class StoreSource:
         """`leaders` leaves out units that follow others which ask the same. `renders`: the requests of units with edges are made
         when their turn comes. `grows`: units may be added that wait for any unit. `exclusive`: as in `RunSpec`."""
         self._exclusive = exclusive or {}
-        self._has_groups = bool(exclusive) or any(route.exclusive for route in routes.values())
+        #: Whether units may have settings beside those that every unit has: a group, a policy for retries.
+        self._has_settings = bool(exclusive) or any(
+            route.exclusive or route.retry is not None for route in routes.values()
+        )
         self._leaders, self._renders, self._grows = leaders, renders, grows
         #: Units with this index or a higher one are added while this run goes on.
         self._first_added: int | None = None
@@ -79,14 +82,17 @@ class StoreSource:
         self.unfetched = self._left
         #: Units that were taken out of turn: no cursor brings them any more.
         self._taken: set[int] = set()
+        #: The cursors of each lane that may have units left. A job may have thousands of routes, and few of them at a time.
         self._cursors: dict[str, list[RouteCursor]] = {lane: [] for lane in self._left}
+        #: All cursors, by route and priority.
+        self._cursor_of: dict[tuple[int, int], RouteCursor] = {}
         #: The lanes whose units are taken longest first.
         self._longest: dict[str, LengthIndex] = {}
         self._sizes = LargestSizes(job)
         self._largest: dict[str, list[Unit]] = {}
         for route in store.routes(job):
             for priority in route.priorities:
-                self._cursors[routes[route.id].lane].append(RouteCursor(job, route.id, priority, self._taken))
+                self._cursor(routes[route.id].lane, route.id, priority)
         self.count(store)
 
     @property
@@ -118,7 +124,11 @@ class StoreSource:
             self._first_added = units[0][0]
         for _, unit in units:
             lane = self._routes[unit.route].lane
-            self._cursor(lane, unit.route, unit.priority).go_on()
+            cursor = self._cursor(lane, unit.route, unit.priority)
+            if not cursor.is_listed:
+                cursor.is_listed = True
+                self._cursors[lane].append(cursor)
+            cursor.go_on()
             self._left[lane] += 1
             self._has_edges = self._has_edges or bool(unit.after)
         return dict(self._left)
@@ -128,11 +138,11 @@ class StoreSource:
         return list(dict.fromkeys(self._routes[unit.route].lane for _, unit in units))
 
     def _cursor(self, lane: str, route: int, priority: int) -> RouteCursor:
-        for cursor in self._cursors[lane]:
-            if (cursor.route, cursor.priority) == (route, priority):
-                return cursor
-        self._cursors[lane].append(RouteCursor(self._job, route, priority, self._taken))
-        return self._cursors[lane][-1]
+        cursor = self._cursor_of.get((route, priority))
+        if cursor is None:
+            cursor = self._cursor_of[route, priority] = RouteCursor(self._job, route, priority, self._taken)
+            self._cursors[lane].append(cursor)
+        return cursor
 
     def withdraw(self, store: Store, indexes: Sequence[int]) -> Fetched[ExtraUnits]:
         """The units of `indexes` that wait and have not been fetched, taken out of turn. For the reader's thread."""
@@ -225,6 +235,7 @@ class StoreSource:
             leads=unit.leads,
             late=False,
             exclusive=unit.exclusive,
+            retry=unit.retry,
         )
 
     def _fetch_units(self, command: Fetch, store: Store) -> Units:
@@ -285,6 +296,8 @@ class StoreSource:
     def _next(self, store: Store | AnswerCache, lane: str, n: int) -> list[PendingUnit]:
         """The next rows of a lane, wanted or not: all of the highest priority first."""
         cursors = self._cursors.get(lane, [])
+        if len(cursors) > 1:
+            cursors = self._cursors[lane] = _without_spent(cursors)
         for priority in sorted({cursor.priority for cursor in cursors}, reverse=True):
             rows = merged(store, [cursor for cursor in cursors if cursor.priority == priority], n)
             if rows:
@@ -329,7 +342,7 @@ class StoreSource:
         """The units of those rows that this run wants."""
         if self._only is not None or self._taken:
             rows = filter(self._wanted, rows)
-        if self.longer or self._has_groups:
+        if self.longer or self._has_settings:
             return list(map(self._unit, rows))
         routes, units = self._routes, []
         for row in rows:
@@ -348,7 +361,15 @@ class StoreSource:
             )
         unit, route = unit_of(row, self._routes[row.route]), self._routes[row.route]
         group = self._exclusive.get(row.index, route.exclusive)
-        return structs.replace(unit, exclusive=group) if group else unit
+        if group or route.retry is not None:
+            unit = structs.replace(unit, exclusive=group, retry=route.retry)
+        return unit
+
+
+def _without_spent(cursors: list[RouteCursor]) -> list[RouteCursor]:
+    for cursor in cursors:
+        cursor.is_listed = not cursor.is_spent
+    return [cursor for cursor in cursors if cursor.is_listed]
 
 
 def unit_of(row: PendingUnit, route: UnitRoute, *, open_input: bool = False) -> Unit:

@@ -8,7 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from headway.executors.commands.agent_task import AgentTask
+from headway.providers.error_messages import short_message
 
+#: Characters of an output that is not JSON in its message.
+_QUOTED: Final = 80
 _NAME: Final = re.compile(r"\{\{\s*(model|directory|session_id|max_turns)\s*\}\}")
 
 
@@ -34,4 +37,6 @@ def _json(text: bytes) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ValueError(f"its output is not JSON: {error}") from None
+        start = short_message(text[: 4 * _QUOTED].decode("utf-8", errors="replace").strip())[:_QUOTED]
+        quoted = f' ("{start}")' if start else ""
+        raise ValueError(f"its output is not JSON{quoted}: {error}; print logs on standard error") from None

@@ -1,460 +1,218 @@
 """A run of a flow: which units come next, and how it ended. PURE: no clock, no files, no store.
 
-`advance` is given the recorded ends of units and returns the units to start now. A run that is resumed gets all recorded
-ends at once; an end may come before its unit's turn, and waits for it. The result depends on the ends alone, never on
-their order, unless a `fail_run` stops the rest:
+`advance` is given the recorded ends of units and returns the units to start now. It has two halves. `take` lets everything
+follow that follows from the ends: steps begin, iterations are counted, conditions are evaluated. `next_units` then hands out what may
+start. A run that is resumed takes all recorded ends, page by page, before it hands out anything. So what it hands out depends on
+the ends alone and never on their order:
 
-- A step starts when everything that it waits for has ended. There are no waves.
-- `runtime.concurrency` counts steps that run. A pipeline or a loop is one of them. A `human` node that waits counts as none.
-- All iterations of a `for_each` run, also after more failures than it tolerates: a resume needs only those that failed.
-- A step is skipped if a step before it failed, or was skipped, by an edge. It is also skipped if a step failed whose
-  fields it reads. A writer that its own condition skipped does no harm as long as the field has a value.
+- A step begins when everything that it waits for has ended. There are no waves, no barriers.
+- `runtime.concurrency` counts steps that run. A pipeline or a loop is one of them. What only waits for an approval counts as
+  none, and goes on at once when that comes. A step whose units are recorded has begun before, and needs no place.
+- An end may come before its unit's turn. It waits for it.
+- After the failure of a node with `fail_run` nothing is handed out any more. What was handed out finishes.
 
-The status of a run: `failed` if a `fail_run` stopped it or no step succeeded; `partial` if a step failed, or was skipped
-because of a failure; otherwise `success`. Steps that a condition skipped count as neither.
+The status of a run: `failed` if a `fail_run` stopped it or no step succeeded; `partial` if a step, or an item of a pipeline, failed,
+or a step was skipped because of a failure; otherwise `success`. Steps that a condition skipped count as neither. The rule is the same
+for every concurrency.
+
+The work for an end is that of its unit and of the steps that follow from it; nothing looks at all steps. Values are read from the
+records when a unit sees them. So a run of a million units is as small as one of a thousand, but for a byte a unit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from itertools import islice
+from typing import Any, Final, Literal
 
-import msgspec
-
-from headway.flows.expressions import parse_expression
-from headway.flows.running.node_run import NextUnit, NodeRun, NodeStatus, UnitEnd
-from headway.flows.running.state_fold import SetOnceConflict, StateFold, Write
-from headway.flows.spec import AUTO, Dependency, FlowSpec, LoopSpec, NodeSpec, PipelineSpec
+from headway.flows.running.flow_events import FlowEvent
+from headway.flows.running.flow_plan import FlowPlan
+from headway.flows.running.flow_steps import FlowSteps
+from headway.flows.running.node_reports import NodeReports
+from headway.flows.running.node_run import NextUnit, UnitEnd
+from headway.flows.running.outcomes import FAILED, GOOD, SKIPPED
+from headway.flows.running.run_scope import RunScope
+from headway.flows.running.run_values import RunValues
+from headway.flows.running.state_fold import VisibleState
+from headway.flows.running.tally import NodeReport
+from headway.flows.spec import FlowSpec
 
 RunStatus = Literal["running", "waiting", "success", "partial", "failed"]
-
-
-class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A node, a pipeline or a loop in the results file."""
-
-    status: NodeStatus
-    reason: str = ""
-    units: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    skipped: int = 0
-    cost_usd: float = 0.0
+_STATUSES: Final[dict[int, RunStatus]] = {GOOD: "success", SKIPPED: "partial", FAILED: "failed"}
 
 
 class FlowRun:
-    """The run of one flow. `inputs` are the values of `--arg` and `--state`; `concurrency` replaces the file's."""
+    """The run of one flow, with the runs inside it.
 
-    def __init__(self, spec: FlowSpec, inputs: Mapping[str, Any], concurrency: int | None = None) -> None:
+    `inputs` are the values of `--arg` and `--state`; `concurrency` replaces the file's; `only` has the paths of the nodes that may start
+    (None: all).
+    """
+
+    def __init__(
+        self,
+        spec: FlowSpec,
+        inputs: Mapping[str, Any],
+        values: RunValues,
+        concurrency: int | None = None,
+        only: frozenset[str] | None = None,
+    ) -> None:
         self.spec = spec
-        self.fold = StateFold(spec, inputs)
-        #: The reason of a `fail_run`; "" if nothing has stopped the run.
-        self.stopped = ""
-        self._concurrency = spec.concurrency if concurrency is None else concurrency
-        self._ends: dict[str, UnitEnd] = {}
-        self._owners: dict[str, NodeRun] = {}
-        self._steps: dict[str, _Step] = {
-            step: _step(self, step, position) for position, step in enumerate(spec.step_order)
-        }
-        self._left = list(spec.step_order)
+        self._scope = RunScope(values, only)
+        self._steps = FlowSteps(FlowPlan(spec), inputs, self._scope)
+        if concurrency is not None:
+            self._steps.places = concurrency
+        self._reports = NodeReports(self._steps)
+        self._said_start = self._said_end = False
 
     def advance(self, ends: Mapping[str, UnitEnd] = {}) -> list[NextUnit]:
         """Take ends in, by the ids of units; returns the units to start now. Each is returned once."""
-        self._ends.update(ends)
-        units: list[NextUnit] = []
-        while True:
-            new = [] if self.stopped else self._start_steps()
-            units += new
-            taken = [unit for unit in self._ends if unit in self._owners]
-            if not taken and not new:
-                break
-            for unit in taken:
-                self._take(unit, self._ends.pop(unit))
-        return [unit for unit in units if unit.id in self._owners]
+        self.take(ends)
+        return self.next_units()
 
-    def _take(self, unit: str, end: UnitEnd) -> None:
-        run = self._owners.pop(unit)
-        run.take(unit, end)
-        self.close(run)
+    def take(self, ends: Mapping[str, UnitEnd]) -> None:
+        """Let everything follow from these ends, but hand out nothing yet."""
+        self._say_start()
+        self._scope.work()
+        for unit, end in ends.items():
+            self._steps.take(unit, end)
+            self._scope.work()
 
-    def close(self, run: NodeRun) -> None:
-        """Add the writes of an execution that has ended, and apply its policy."""
-        if run.status == "success":
-            try:
-                self.fold.add_all(run.writes(self.spec))
-            except SetOnceConflict as conflict:
-                run.fail(conflict.message)
-        if run.status == "failed" and run.node.on_error.policy == "fail_run" and not self.stopped:
-            self.stopped = f"{run.id} failed: {run.reason}"
+    def next_units(self) -> list[NextUnit]:
+        """The units to start now."""
+        return list(self.each_unit())
 
-    def hand_out(self, run: NodeRun) -> list[NextUnit]:
-        """The units of an execution that start now."""
-        units = run.next_units()
-        self._owners.update((unit.id, run) for unit in units)
-        return units
+    def each_unit(self) -> Iterator[NextUnit]:
+        """The same one by one. Ends may be taken in between."""
+        scope = self._scope
+        while scope.wanting or self.settle():
+            wanting, scope.wanting = scope.wanting, {}
+            for run in wanting:
+                if not run.flow.is_halted and not run.outcome:
+                    yield from run.hand_out()
+        self._say_end()
 
-    def _start_steps(self) -> list[NextUnit]:
-        units: list[NextUnit] = []
-        for step_id in self._left:
-            step = self._steps[step_id]
-            if step.status == "pending" and self._all_over(step.after):
-                reason = self._reason_to_skip(step)
-                if reason is not None:
-                    step.skip(*reason)
-                elif self._has_place():
-                    step.begin()
-            if step.status in ("running", "waiting"):
-                units += step.advance()
-        self._left = [step for step in self._left if not self._steps[step].is_over]
-        return units
+    def settle(self) -> bool:
+        """Let everything follow that is due; returns whether anything did."""
+        self._say_start()
+        anything = False
+        while self._scope.work() or self._end_stopped():
+            anything = True
+        return anything
 
-    def _all_over(self, after: tuple[Dependency, ...]) -> bool:
-        return all(self._steps[one.id].is_over for one in after)
+    def _end_stopped(self) -> bool:
+        """Let inner runs end that a `fail_run` has stopped and that have nothing in flight."""
+        ready = [one for one in self._scope.stopping if one.owner is not None and not one.in_flight]
+        self._scope.stopping = [
+            one for one in self._scope.stopping if one.owner is not None and one.in_flight
+        ]
+        for one in ready:
+            if not one.is_over:
+                one.finish()
+        return bool(ready)
 
-    def _has_place(self) -> bool:
-        running = sum(self._steps[step].status == "running" for step in self._left)
-        return self._concurrency == AUTO or running < self._concurrency
+    def _say_start(self) -> None:
+        if not self._said_start:
+            self._said_start = True
+            self._scope.event("run.started")
 
-    def _reason_to_skip(self, step: _Step) -> tuple[str, bool] | None:
-        """The reason, and whether only conditions were false; None if the step starts."""
-        outcomes = {one.id: self._steps[one.id] for one in step.after}
-        return skip_reason(step.after, outcomes, self.fold.state(), step.when)
+    def _say_end(self) -> None:
+        status = self.status
+        if status == "running":
+            self._said_end = False
+        elif not self._said_end:
+            self._said_end = True
+            self._scope.event("run.finished", status=status, reason=self.stopped)
 
     # -- what is known of it ------------------------------------------------------------------------------------------
 
     @property
+    def stopped(self) -> str:
+        """The reason of a `fail_run`; "" if nothing has stopped the run."""
+        return self._steps.stopped
+
+    @property
     def waiting(self) -> list[str]:
         """The units of `human` nodes that wait for an approval."""
-        return [unit for unit, run in self._owners.items() if run.status == "waiting"]
+        return list(self._scope.asked)
+
+    def asked(self) -> list[NextUnit]:
+        """The same units, with what they see."""
+        return [run.unit(0) for run in self._scope.asked.values()]
 
     @property
     def status(self) -> RunStatus:
-        if self._owners and not all(run.status == "waiting" for run in self._owners.values()):
+        """How it stands, or how it ended."""
+        steps = self._steps
+        if steps.in_flight:
             return "running"
-        if self.stopped:
-            return "failed"
-        if self._left:
-            return "waiting"
-        counted = [step for step in self._steps.values() if not step.by_condition]
-        if counted and not any(step.status == "success" for step in counted):
-            return "failed"
-        reports = self.nodes().values()
-        whole = all(step.status == "success" for step in counted) and not any(
-            one.status == "failed" for one in reports
-        )
-        return "success" if whole else "partial"
+        if steps.stopped or steps.is_over:
+            return _STATUSES[steps.outcome()]
+        return "waiting" if self._scope.asked else "running"
 
     def state(self) -> dict[str, Any]:
-        """The state as it is now."""
-        return self.fold.state()
+        """The state as it is now. Values may be lazy lists."""
+        return dict(VisibleState(self._steps.fold))
+
+    def fields(self) -> list[str]:
+        """The fields of the state that have a value now, sorted."""
+        return list(VisibleState(self._steps.fold))
+
+    def value(self, field: str) -> Any:
+        """The value of a field. Raises KeyError if it has none."""
+        return VisibleState(self._steps.fold)[field]
 
     def nodes(self) -> dict[str, NodeReport]:
-        """Every node and its outcome, in the order of the file."""
-        runs: dict[str, list[NodeRun]] = {node: [] for node in self.spec.nodes}
-        for step in self._steps.values():
-            for run in step.runs():
-                runs[run.node.id].append(run)
-        reports = {}
-        for node, executions in runs.items():
-            group = self.spec.nodes[node].group
-            reports[node] = _report(executions, self._steps[group] if group else None)
-        return reports
+        """Every node and its outcome, by path, in the order of the file."""
+        return {path: self._reports.report(path) for path in self._reports.paths}
 
+    def changed_nodes(self) -> dict[str, NodeReport]:
+        """The nodes that something has happened to since the last call. After a `fail_run` and at the end: all nodes."""
+        touched, self._scope.touched = self._scope.touched, set()
+        if self.status != "running":
+            return self.nodes()
+        return {tally.path: self._reports.report(tally.path) for tally in touched}
 
-def skip_reason(
-    after: tuple[Dependency, ...], outcomes: Mapping[str, Any], state: Mapping[str, Any], when: str
-) -> tuple[str, bool] | None:
-    """Why something is skipped whose predecessors have ended, and whether only conditions were false; None: it starts."""
-    for one in after:
-        before = outcomes[one.id]
-        if before.status == "success":
-            continue
-        harmless = before.by_condition and not one.edge and all(name in state for name in one.fields)
-        if not harmless:
-            return f"{one.id} {'failed' if before.status == 'failed' else 'was skipped'}", before.by_condition
-    for one in after:
-        if one.when and not parse_expression(one.when).is_true(state):
-            return f"the condition of the edge from {one.id} is false: {one.when}", True
-    if when and not parse_expression(when).is_true(state):
-        return f"its condition is false: {when}", True
-    return None
+    def in_flight(self, path: str) -> int:
+        """How many units of a node are in flight."""
+        return self._scope.tally(path).in_flight
 
+    def is_ready(self, path: str) -> bool:
+        """Whether a node waits for nothing but a place."""
+        return self._steps.is_queued(path)
 
-def _step(run: FlowRun, step: str, position: int) -> _Step:
-    if step in run.spec.pipelines:
-        return _PipelineStep(run, run.spec.pipelines[step], position)
-    if step in run.spec.loops:
-        return _LoopStep(run, run.spec.loops[step], position)
-    return _NodeStep(run, run.spec.nodes[step], position)
+    def is_stage_of_success(self, path: str) -> bool:
+        """Whether a node is a stage of a pipeline that has succeeded: its failures ended their items alone."""
+        steps = self._steps
+        node = steps.plan.spec.nodes.get(path)
+        position = steps.plan.step_of(path) if node is not None else None
+        if node is None or position is None or node.group not in steps.plan.spec.pipelines:
+            return False
+        return steps.outcomes[position] == GOOD
 
+    def waiting_of(self, path: str, most: int) -> tuple[str, ...]:
+        """The first units of a node, or of nodes inside it, that wait for an approval."""
+        asked = self._scope.asked.items()
+        inside = f"{path}/"
+        return tuple(islice((unit for unit, run in asked if f"{run.tally.path}/".startswith(inside)), most))
 
-class _Step:
-    """A step of the flow."""
+    def due(self, execution: str, n: int) -> NextUnit | None:
+        """An iteration of an execution that has begun and has units to hand out; None if it has not. Nothing is handed out."""
+        found = (run for run in self._scope.wanting if run.full_id == execution and n < run.total)
+        return next((run.unit(n) for run in found), None)
 
-    when = ""
+    def stays_ended(self, unit: str) -> bool:
+        """Whether a unit that failed does not run again: a tolerance has made its node, or one around it, a success."""
+        return self._steps.stays_ended(unit)
 
-    def __init__(self, run: FlowRun, after: tuple[Dependency, ...], position: int) -> None:
-        self._run, self.after, self._position = run, after, position
-        self.status: NodeStatus = "pending"
-        self.reason = ""
-        self.by_condition = False
+    def left_out(self) -> list[str]:
+        """The nodes that are not wanted in this run, in the order of the flow."""
+        return [path for path in self._reports.paths if path in self._scope.left_out]
 
-    @property
-    def is_over(self) -> bool:
-        return self.status in ("success", "failed", "skipped")
+    def make_events(self, wanted: bool) -> None:
+        """Whether events are noted. A run that repeats what is recorded needs none."""
+        self._scope.makes_events = wanted
 
-    def skip(self, reason: str, by_condition: bool) -> None:
-        self.status, self.reason, self.by_condition = "skipped", reason, by_condition
-
-    def begin(self) -> None:
-        """Start: its predecessors have ended, and there is a place for it."""
-        raise NotImplementedError
-
-    def advance(self) -> list[NextUnit]:
-        """Units that start now; sets the status if the step has ended."""
-        raise NotImplementedError
-
-    def runs(self) -> Iterator[NodeRun]:
-        """Its executions of nodes so far."""
-        raise NotImplementedError
-
-
-class _NodeStep(_Step):
-    """A node by itself."""
-
-    def __init__(self, run: FlowRun, node: NodeSpec, position: int) -> None:
-        super().__init__(run, node.after, position)
-        self.when = node.when
-        self._node_run = NodeRun(node, (position, 0, 0))
-
-    def skip(self, reason: str, by_condition: bool) -> None:
-        super().skip(reason, by_condition)
-        self._node_run.skip(reason, by_condition=by_condition)
-
-    def begin(self) -> None:
-        self._node_run.start(self._run.fold.state())
-        if self._node_run.is_over:
-            self._run.close(self._node_run)
-        self._note()
-
-    def advance(self) -> list[NextUnit]:
-        self._note()
-        return self._run.hand_out(self._node_run)
-
-    def _note(self) -> None:
-        self.status, self.reason = self._node_run.status, self._node_run.reason
-
-    def runs(self) -> Iterator[NodeRun]:
-        yield self._node_run
-
-
-class _LoopTurn:
-    """One item of a pipeline or one iteration of a loop: its nodes, in order."""
-
-    def __init__(self, step: _GroupStep, number: int, item: Any) -> None:
-        self.number, self._step = number, step
-        spec = step.flow.spec
-        self.runs = {
-            node: NodeRun(spec.nodes[node], (step.position, number, place), f"#{number}", (number, item))
-            for place, node in enumerate(step.members)
-        }
-
-    @property
-    def is_over(self) -> bool:
-        return all(run.is_over for run in self.runs.values())
-
-    @property
-    def failed(self) -> bool:
-        return any(run.status == "failed" for run in self.runs.values())
-
-    def advance(self) -> list[NextUnit]:
-        units: list[NextUnit] = []
-        flow = self._step.flow
-        for run in self.runs.values():
-            ready = all(self.runs[one.id].is_over for one in run.node.after)
-            if (
-                run.status == "pending"
-                and ready
-                and self._step.may_start(self, run.node)
-                and not flow.stopped
-            ):
-                self._start(run)
-            units += flow.hand_out(run)
-        return units
-
-    def _start(self, run: NodeRun) -> None:
-        visible = self._step.visible(self, run.node)
-        reason = skip_reason(run.node.after, self.runs, visible, run.node.when)
-        if reason is not None:
-            run.skip(reason[0], by_condition=reason[1])
-            return
-        run.start(visible)
-        if run.is_over:
-            self._step.flow.close(run)
-
-
-class _GroupStep(_Step):
-    """A pipeline or a loop."""
-
-    def __init__(self, run: FlowRun, spec: PipelineSpec | LoopSpec, position: int) -> None:
-        super().__init__(run, spec.after, position)
-        self.id, self.flow, self.position = spec.id, run, position
-        self.members = run.spec.members(spec.id)
-        self.turns: list[_LoopTurn] = []
-
-    def runs(self) -> Iterator[NodeRun]:
-        for turn in self.turns:
-            yield from turn.runs.values()
-
-    def may_start(self, turn: _LoopTurn, node: NodeSpec) -> bool:
-        """Whether a node may start as far as other items or iterations are concerned."""
-        return True
-
-    def visible(self, turn: _LoopTurn, node: NodeSpec) -> dict[str, Any]:
-        """The state that a node sees."""
-        return self.flow.fold.state()
-
-    def _advance_turns(self) -> list[NextUnit]:
-        return [unit for turn in self.turns if not turn.is_over for unit in turn.advance()]
-
-
-class _PipelineStep(_GroupStep):
-    """Items go through the stages side by side.
-
-    A stage sees the state before the pipeline and what the earlier stages wrote for the same item. If it reads a field that
-    itself or a later stage writes, it waits for those stages of the items before, and sees what they wrote, too. A stage
-    that writes a `set_once` field waits for itself in the items before, so that the first item is the one that sets it.
-    """
-
-    def __init__(self, run: FlowRun, spec: PipelineSpec, position: int) -> None:
-        super().__init__(run, spec, position)
-        self._spec = spec
-        self._items: list[Any] = []
-        self._first_open = 0
-        nodes = [run.spec.nodes[node] for node in self.members]
-        #: For each stage: the fields that it reads from the items before, and the stages that write them.
-        self._carried = {
-            node.id: {
-                name: [other.id for other in nodes[place:] if name in other.writes]
-                for name in (*node.reads, *node.expression_reads)
-                if any(name in other.writes for other in nodes[place:])
-            }
-            for place, node in enumerate(nodes)
-        }
-
-    def begin(self) -> None:
-        self.status = "running"
-        items = self._spec.items
-        found = (
-            list(items)
-            if items is not None
-            else parse_expression(self._spec.source).value(self.flow.fold.state())
-        )
-        if isinstance(found, list):
-            self._items = found
-        else:
-            self.status, self.reason = "failed", f"items {self._spec.source} is missing or not a list"
-
-    def advance(self) -> list[NextUnit]:
-        units = self._advance_turns()
-        size = self._spec.concurrency
-        open_turns = sum(not turn.is_over for turn in self.turns)
-        while (
-            len(self.turns) < len(self._items)
-            and (size == AUTO or open_turns < size)
-            and not self.flow.stopped
-        ):
-            turn = _LoopTurn(self, len(self.turns), self._items[len(self.turns)])
-            self.turns.append(turn)
-            units += turn.advance()
-            open_turns += not turn.is_over
-        if len(self.turns) == len(self._items) and all(turn.is_over for turn in self.turns):
-            failed = sum(turn.failed for turn in self.turns)
-            self.status = "failed" if failed and failed == len(self._items) else "success"
-            self.reason = f"{failed} of {len(self._items)} items failed" if failed else ""
-        return units
-
-    def may_start(self, turn: _LoopTurn, node: NodeSpec) -> bool:
-        writers = {one for stages in self._carried[node.id].values() for one in stages}
-        fields = self.flow.spec.fields
-        if any(name in fields and fields[name].merge == "set_once" for name in node.writes):
-            writers.add(node.id)
-        return all(earlier.runs[one].is_over for one in writers for earlier in self.turns[: turn.number])
-
-    def visible(self, turn: _LoopTurn, node: NodeSpec) -> dict[str, Any]:
-        carried = self._carried[node.id]
-
-        def sees(field: str, write: Write) -> bool:
-            step, number, _ = write.place
-            return (
-                step != self.position or number == turn.number or (number < turn.number and field in carried)
-            )
-
-        return self.flow.fold.state(sees=sees)
-
-
-class _LoopStep(_GroupStep):
-    """Iterations one after the other, until the condition is true. A failed iteration ends the loop."""
-
-    def __init__(self, run: FlowRun, spec: LoopSpec, position: int) -> None:
-        super().__init__(run, spec, position)
-        self._spec = spec
-
-    def begin(self) -> None:
-        self.status = "running"
-
-    def advance(self) -> list[NextUnit]:
-        units: list[NextUnit] = []
-        while not units and self.status == "running":
-            units = self._advance_turns()
-            if self.turns and not self.turns[-1].is_over:
-                break
-            if not self._ends() and not self.flow.stopped:
-                self.turns.append(_LoopTurn(self, len(self.turns), None))
-            elif not self.is_over:
-                break
-        return units
-
-    def _ends(self) -> bool:
-        """Whether no further iteration starts; sets the status."""
-        spent = sum(run.cost_usd for run in self.runs())
-        if self.turns and self.turns[-1].failed:
-            self.status, self.reason = "failed", f"iteration {len(self.turns)} failed"
-        elif self._spec.until and parse_expression(self._spec.until).is_true(self.flow.fold.state()):
-            self.status = "success"
-        elif len(self.turns) >= self._spec.max_iters:
-            self.status, self.reason = "success", f"stopped after {len(self.turns)} iterations (max_iters)"
-        elif self._spec.budget_usd is not None and spent >= self._spec.budget_usd:
-            self.status, self.reason = "success", f"stopped after ${spent:.4g} (budget)"
-        return self.is_over
-
-
-def _report(runs: list[NodeRun], group: _Step | None) -> NodeReport:
-    """The report of a node over all its executions. `group` is the pipeline or loop that it is in."""
-    reason = next((run.reason for run in runs if run.reason), "")
-    return NodeReport(
-        status=_joint_status(runs, group),
-        reason=reason or ("" if group is None or runs else group.reason),
-        units=sum(run.total for run in runs),
-        succeeded=sum(run.succeeded for run in runs),
-        failed=sum(run.failed for run in runs),
-        skipped=sum(run.status == "skipped" for run in runs),
-        cost_usd=sum(run.cost_usd for run in runs),
-    )
-
-
-def _joint_status(runs: list[NodeRun], group: _Step | None) -> NodeStatus:
-    states = {run.status for run in runs}
-    if not states:
-        return (
-            "pending"
-            if group is None or group.status in ("pending", "running")
-            else "skipped"
-            if group.status != "success"
-            else "success"
-        )
-    if group is not None and group.status == "running":
-        return "running"
-    for status in ("running", "waiting", "pending", "failed", "success"):
-        if status in states:
-            return status
-    return "skipped"
+    def take_events(self) -> list[FlowEvent]:
+        """The events since the last call."""
+        events, self._scope.events = self._scope.events, []
+        return events

@@ -1,128 +1,125 @@
-"""The growth of a flow's job: when units end, the units that follow are added in the same transaction.
+"""The growth of a flow's job: when units end, the units that follow are added in the same transaction, and so are the events.
 
-The run of the flow is in memory. It is made from the records when a process starts, so a crash loses nothing.
+The run of the flow is in memory. It is made from the records when a process starts, so a crash loses nothing. The first look, at the
+beginning of a run, adds the units with which the flow begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+import time
+from collections.abc import Sequence
+from typing import Final
 
-import msgspec
-
-from headway.core.unit_states import GOOD, Status
+from headway.engine.observer import PartProgress
 from headway.errors import UsageError
-from headway.flows.running.flow_run import FlowRun
-from headway.flows.running.node_run import NextUnit, UnitEnd
-from headway.flows.running.unit_requests import UnitRequests, answer_value
-from headway.flows.spec import FlowSpec
-from headway.stores.records import Job, NewUnit, StoredRoute, UnitResult
+from headway.flows.running.answer_reuse import AnswerReuse
+from headway.flows.running.event_record import record_events, record_resumed
+from headway.flows.running.flow_form import form_of, nodes_of
+from headway.flows.running.recorded_run import RecordedRun, note_unreadable
+from headway.flows.running.stored_values import UnreadableValue
+from headway.flows.running.unit_requests import UnitRequests
+from headway.stores.records import Job, NewUnit
 from headway.stores.store import Store
 
-#: Answers may have megabytes each.
-_PAGE: Final = 200
-_BAD: Final = frozenset({Status.FAILED, Status.TIMED_OUT, Status.CANCELLED})
-
-
-class FlowForm(msgspec.Struct, frozen=True, kw_only=True):
-    """A flow as its job keeps it: the checked spec, the prompts, and what the user gave."""
-
-    spec: FlowSpec
-    prompts: dict[str, str] = {}
-    inputs: dict[str, Any] = {}
-    concurrency: int | None = None
-
-
-def encode_form(form: FlowForm) -> dict[str, Any]:
-    """As JSON values."""
-    values: dict[str, Any] = msgspec.to_builtins(form, enc_hook=str)
-    return values
-
-
-def form_of(job: Job) -> FlowForm:
-    """The flow of a job."""
-    return msgspec.convert(job.form["flow"], FlowForm, dec_hook=lambda kind, value: kind(value))
-
-
-def first_units(
-    form: FlowForm, job: str, models: Mapping[str, tuple[str, str, str]], routes: list[StoredRoute]
-) -> list[NewUnit]:
-    """The units with which a flow begins."""
-    run = FlowRun(form.spec, form.inputs, form.concurrency)
-    return _made(run, UnitRequests(job, models, routes, form.prompts), run.advance())
-
-
-def _made(run: FlowRun, requests: UnitRequests, units: Iterable[NextUnit]) -> list[NewUnit]:
-    """The requests of units. A unit whose request cannot be made fails, and others may follow."""
-    made: list[NewUnit] = []
-    queue = list(units)
-    while queue:
-        unit = queue.pop(0)
-        try:
-            made.append(requests.new_unit(run.spec.nodes[unit.node], unit))
-        except UsageError as error:
-            queue += run.advance({unit.id: UnitEnd(error=error.message)})
-    return made
+#: Units that wait for the user, in a view of their node.
+_MOST_WAITING: Final = 3
 
 
 class FlowGrowth:
-    """What ends of units add to a job."""
+    """What ends of units add to a job. `parts` and `stops` may be called by another thread."""
 
     def __init__(self, job: Job) -> None:
-        self._job, self._form = job, form_of(job)
-        self._run: FlowRun | None = None
+        self._job = job
+        self._recorded: RecordedRun | None = None
+        self._requests: UnitRequests | None = None
+        self._reuse = AnswerReuse(job)
+        self._kinds: dict[str, str] = {}
+        self._parts: dict[str, PartProgress] = {}
+        self._stopped = ""
+
+    def parts(self) -> tuple[PartProgress, ...]:
+        """The progress of every node. Parts that have not changed are the same objects."""
+        return tuple(self._parts.values())
+
+    def stops(self) -> str:
+        """Why nothing more starts, after a `fail_run`: units that were added and wait for their lane are left."""
+        return self._stopped
 
     def __call__(self, store: Store, ended: Sequence[int]) -> Sequence[NewUnit]:
-        requests = UnitRequests(
-            self._job.name, self._job.models, store.routes(self._job.id), self._form.prompts
-        )
-        if self._run is None:
-            self._run = FlowRun(self._form.spec, self._form.inputs, self._form.concurrency)
-            ends = recorded_ends(store, self._job, self._form.spec)
+        is_first = self._recorded is None
+        noted: set[str] = set()
+        while True:
+            try:
+                recorded, units = self._grown(store, ended)
+                break
+            except UnreadableValue as error:
+                if error.unit in noted:
+                    raise
+                noted.add(error.unit)
+                self._recorded = None  # Begin anew, as a new process does; the unit has failed.
+                note_unreadable(store, self._job.id, error)
+        self._record_events(store, recorded, is_first)
+        self._note_parts(recorded)
+        self._stopped = recorded.run.stopped
+        return units
+
+    def _grown(self, store: Store, ended: Sequence[int]) -> tuple[RecordedRun, list[NewUnit]]:
+        recorded = self._recorded
+        if recorded is None:
+            recorded = self._begin(store)
         else:
-            ends = _ends_of(
-                self._form.spec, (store.results(self._job.id, index - 1, 1)[0] for index in ended)
+            recorded.use(store)
+        recorded.take_news(ended)
+        return recorded, self._new_units(recorded)
+
+    def _begin(self, store: Store) -> RecordedRun:
+        form = form_of(self._job)
+        recorded = self._recorded = RecordedRun(store, self._job)
+        self._requests = UnitRequests(self._job.name, form, store.routes(self._job.id))
+        self._kinds = {one.path: one.node.kind for one in nodes_of(form.spec)}
+        recorded.rebuild()
+        return recorded
+
+    def _new_units(self, recorded: RecordedRun) -> list[NewUnit]:
+        """The requests of the units that come next, or their earlier answers. A unit whose request cannot be made fails, and others may follow."""
+        assert self._requests is not None
+        made: list[NewUnit] = []
+        for unit in recorded.run.each_unit():
+            try:
+                made.append(self._reuse.of(recorded.values.store, unit, self._requests.new_unit(unit)))
+            except UsageError as error:
+                recorded.fail_unmade(unit.id, error.message)
+        return made
+
+    def _record_events(self, store: Store, recorded: RecordedRun, is_first: bool) -> None:
+        utc, run = time.time(), recorded.run
+        if is_first and recorded.was_looked_at:
+            statuses = {path: report.status for path, report in run.nodes().items()}
+            record_resumed(store, self._job.id, statuses, run.status, utc)
+        events = run.take_events()
+        if events or is_first:
+            record_events(store, self._job.id, events, utc)
+            recorded.note_look()
+
+    def _note_parts(self, recorded: RecordedRun) -> None:
+        run = recorded.run
+        reports = run.changed_nodes() if self._parts else run.nodes()
+        for path, report in reports.items():
+            status = "ready" if report.status == "pending" and run.is_ready(path) else report.status
+            if status == "waiting" and self._kinds[path] != "human":
+                status = "running"  # Its inner flow has the node that waits.
+            elif status == "failed" and run.is_stage_of_success(path):
+                status = "success"
+            waiting = run.waiting_of(path, _MOST_WAITING) if status == "waiting" else ()
+            self._parts[path] = PartProgress(
+                path,
+                status,
+                report.units,
+                report.succeeded,
+                report.failed,
+                run.in_flight(path),
+                report.cost_usd,
+                report.reason,
+                self._kinds[path],
+                waiting,
             )
-        return _made(self._run, requests, self._run.advance(ends))
-
-
-def recorded_ends(store: Store, job: Job, spec: FlowSpec) -> dict[str, UnitEnd]:
-    """All ends that the records have."""
-    ends: dict[str, UnitEnd] = {}
-    after = -1
-    while page := store.results(job.id, after, _PAGE):
-        after = page[-1].index
-        ends |= _ends_of(spec, page)
-    return ends
-
-
-def _ends_of(spec: FlowSpec, results: Iterable[UnitResult]) -> dict[str, UnitEnd]:
-    ends: dict[str, UnitEnd] = {}
-    for result in results:
-        if result.status in GOOD:
-            node = spec.nodes[node_of(result.custom_id)]
-            answer = answer_value(node, result.body or b"null")
-            ends[result.custom_id] = UnitEnd(answer=answer, cost_usd=result.cost_usd or 0.0)
-        elif result.status in _BAD:
-            error = result.message or result.code or result.status
-            ends[result.custom_id] = UnitEnd(error=error, cost_usd=result.cost_usd or 0.0)
-    return ends
-
-
-def node_of(unit: str) -> str:
-    """The node of a unit, by the unit's id: `review[3]`, `check#2`."""
-    return unit.partition("[")[0].partition("#")[0]
-
-
-def results_of(store: Store, job: Job) -> Mapping[str, Any]:
-    """The content of the results file, as it is now."""
-    form = form_of(job)
-    run = FlowRun(form.spec, form.inputs, form.concurrency)
-    requests = UnitRequests(job.name, job.models, store.routes(job.id), form.prompts)
-    _made(run, requests, run.advance(recorded_ends(store, job, form.spec)))
-    return {
-        "job": job.name,
-        "status": run.status,
-        "state": run.state(),
-        "nodes": {name: msgspec.to_builtins(report) for name, report in run.nodes().items()},
-    }

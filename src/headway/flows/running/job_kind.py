@@ -1,277 +1,306 @@
 """The kind of job that `headway run flow.yaml` makes: units for the nodes of a flow, and one results file.
 
-The job keeps the checked flow, its prompts and what the user gave, so that `headway resume` needs no file again.
+The job keeps the checked flow, its prompts, the rows of its data sets and what the user gave, so that `headway resume` needs no file
+again except the tools. Running it is the business of `growth`; what comes before is in `flow_source`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from hashlib import blake2b
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from headway.config import Config, identity_of
-from headway.config.routing import Router
+from headway.batch.outputs.ownership import claim
+from headway.config import Config
+from headway.engine.run_spec import RouteAnswerCheck
 from headway.errors import UsageError
-from headway.flows.running.flow_inputs import inputs_of
-from headway.flows.running.growth import FlowForm, FlowGrowth, encode_form, first_units, form_of, results_of
-from headway.flows.running.tool_programs import with_tools
-from headway.flows.running.unit_requests import model_of
-from headway.flows.spec import FlowSpec, NodeSpec
-from headway.jobs.base import (
-    FileJobKind,
-    IngestOptions,
-    JobOutput,
-    JobSource,
-    OutputOptions,
-    RouteCheck,
-    Sink,
+from headway.flows.running.answer_check import route_check
+from headway.flows.running.approvals import rejected_text, rejected_units
+from headway.flows.running.flow_form import UNTIL, FlowForm, concurrency_of, form_of, nodes_of
+from headway.flows.running.flow_run import FlowRun
+from headway.flows.running.flow_source import FLOW, FlowSource, open_flow, with_named_agents
+from headway.flows.running.growth import FlowGrowth
+from headway.flows.running.recorded_run import rebuilt_run, tolerated_failures
+from headway.flows.running.results_file import (
+    ResultsFile,
+    owner_at,
+    owner_of_results,
+    results_lines,
+    write_results,
 )
+from headway.flows.running.stored_values import APPROVALS
+from headway.flows.running.tool_programs import must_run, with_tools
+from headway.flows.spec import NodeSpec
+from headway.flows.value_of_answer import answer_value
+from headway.jobs.base import FileJobKind, JobOutput, JobSource, OutputOptions, RoutePolicy
 from headway.jobs.unit_report import Section, UnitReport, UnitText
-from headway.stores.files import Replacement
 from headway.stores.records import Job, State, StoredRoute
 from headway.stores.store import Store
 from headway.stores.write_batch import Grow
 
+#: Flags of `headway run` that are about rows, and their values that change nothing.
+_NOT_FOR_FLOWS: Final[dict[str, tuple[Any, ...]]] = {
+    **dict.fromkeys(
+        (
+            "prompt", "system", "max_tokens", "model", "provider", "attach", "schema", "limit", "first", "yes", "then",
+            "allow_failures", "skip_bad_rows", "serial", "worktree", "collect", "text_only", "safe_cells",
+            "out_dir",
+        ),
+        (),
+    ),
+    "delay": ("0",),
+    "out_order": ("input",),
+    "cache": ("off",),
+}  # fmt: skip
 
-def must_be_built(spec: FlowSpec) -> None:
-    """Raise UsageError for what flows cannot do yet."""
-    for node in spec.nodes.values():
-        for key, is_set in (
-            (f"kind: {node.kind}", node.kind in ("dataset", "flow", "human")),
-            ("schema", node.schema is not None),
-            ("timeout", node.timeout_s is not None),
-            ("on_error.attempts", node.on_error.attempts is not None),
-            ("on_error.base_ms", node.on_error.base_ms is not None),
-            ("cache: true", node.cache and node.kind == "tool"),
-        ):
-            if is_set:
-                raise UsageError(f"{spec.path.name}, line {node.line}: {node.id}: {key} is not supported yet")
+#: What does the same in a flow.
+_INSTEAD: Final = {
+    "model": "write 'model: NAME' in the node, or set model in [providers.NAME] of headway.toml",
+    "provider": "write 'provider: NAME' in the node, or set provider in [run] of headway.toml",
+    "schema": "write 'schema' in the node",
+    "prompt": "write 'prompt: FILE' in the node",
+}
 
-
-class FlowSource(msgspec.Struct, frozen=True):
-    """A checked flow with its inputs."""
-
-    form_data: FlowForm
-    digest: str
-    kind: str = "flow"
-
-    @property
-    def name(self) -> str:
-        return self.form_data.spec.path.name
-
-    @property
-    def path(self) -> str:
-        return str(self.form_data.spec.path)
-
-    @property
-    def stem(self) -> str:
-        return self.form_data.spec.path.stem
-
-    @property
-    def row_numbers(self) -> str:
-        return ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
-
-    def form(self) -> dict[str, Any]:
-        return {"flow": encode_form(self.form_data)}
-
-    def is_sibling(self, job: Job) -> bool:
-        return False
-
-    def is_predecessor(self, job: Job) -> bool:
-        return False
-
-    def ids(self, config: Config) -> Iterator[str]:
-        return iter(self.form_data.spec.nodes)
-
-    def ingest(
-        self,
-        sink: Sink,
-        config: Config,
-        job: int,
-        *,
-        options: IngestOptions,
-        check: RouteCheck,
-        ready: Callable[[], None] = lambda: None,
-    ) -> int:
-        """Add the routes of all nodes, and the units with which the flow begins."""
-        router = Router(config)
-        routes: list[StoredRoute] = []
-        models: dict[str, tuple[str, str, str]] = {}
-        for wanted, raw in _targets(
-            with_tools(config, self.form_data.spec.nodes.values()), router, self.form_data.spec
-        ):
-            if raw is not None:
-                check(wanted.provider, wanted.model)
-                models[raw] = (wanted.provider, identity_of(config.providers[wanted.provider]), wanted.model)
-            if not any(route.provider == wanted.provider and route.model == wanted.model for route in routes):
-                routes.append(msgspec.structs.replace(wanted, id=sink.add_route(job, wanted)))
-        units = first_units(self.form_data, options.name or self._job_name(), models, routes)
-        sink.add_units(job, 0, units)
-        ready()
-        sink.seal(job, len(units), models, self.digest)
-        return 0
-
-    def _job_name(self) -> str:
-        return f"{self.stem}-{self.digest[:6]}"
-
-
-def _targets(config: Config, router: Router, spec: FlowSpec) -> Iterator[tuple[StoredRoute, str | None]]:
-    """Where each node's units go, and the model as the node names it; None for a tool."""
-    from headway.flows.running.tool_programs import PREFIX
-
-    for node in spec.nodes.values():
-        if node.kind == "tool":
-            provider = config.providers[PREFIX + node.id]
-            yield StoredRoute(provider.name, provider.kind, node.id), None
-        elif node.kind == "agent":
-            target = router.route(model_of(node) or None)
-            yield StoredRoute(target.provider, target.kind, target.model), model_of(node)
-
-
-class ResultsFile:
-    """`FLOW.results.json`, written at the end of every run."""
-
-    def __init__(self, open_store: Callable[[], Store], job: Job, path: Path) -> None:
-        self._open_store, self._job, self._path = open_store, job, path
-
-    def look(self) -> None:
-        """The end is soon enough."""
-
-    def open(self) -> None:
-        """The same."""
-
-    def ended(self, indexes: Iterable[int]) -> None:
-        """The same."""
-
-    def advance(self) -> None:
-        """The same."""
-
-    def finish(self) -> None:
-        with self._open_store() as store:
-            content = _results(store, self._job)
-        with Replacement(self._path) as new:
-            new.file.write(content)
-            new.commit()
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def _results(store: Store, job: Job) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(results_of(store, job))) + b"\n"
+#: Nodes that a line about approvals names.
+MOST_NAMED: Final = 5
 
 
 class FlowKind(FileJobKind):
-    """A graph of steps. `load` reads and checks a flow file."""
+    """A graph of steps."""
 
-    name = "flow"
+    name = FLOW
+    tolerates_failures = True
+    counts_nodes = True
+    makes_keys = True
 
-    def __init__(self, load: Callable[[Path], FlowSpec]) -> None:
-        self._load = load
+    # -- a file into a job ------------------------------------------------------------------------------------------------
 
     def reads(self, path: str) -> bool:
         """YAML files."""
-        return path.endswith((".yaml", ".yml"))
+        return path.lower().endswith((".yaml", ".yml"))
+
+    def check_flags(self, flags: Mapping[str, Any]) -> None:
+        """Refuse the flags that are about rows."""
+        for name, harmless in _NOT_FOR_FLOWS.items():
+            if flags.get(name) and flags[name] not in harmless:
+                flag = "--cache" if name == "cache" else f"--{name.replace('_', '-')}"
+                raise UsageError(
+                    f"{flag} is for rows, not for flows", hint=_INSTEAD.get(name, "leave it out")
+                )
 
     def open(self, path: str, stdin: BinaryIO | None, flags: Mapping[str, Any]) -> JobSource:
-        """Check the flow, and read its prompts and the user's inputs."""
-        spec = self._load(Path(path).absolute())
-        must_be_built(spec)
-        prompts = {node.id: _text(node) for node in spec.nodes.values() if node.kind == "agent"}
-        form = FlowForm(spec=spec, prompts=prompts, inputs=inputs_of(spec, flags))
-        content = blake2b(msgspec.json.encode(encode_form(form)))
-        for node in spec.nodes.values():
-            if node.kind == "tool" and node.impl is not None and node.impl.is_file():
-                content.update(node.impl.read_bytes())
-        return FlowSource(form, content.hexdigest())
+        """Check the flow with everything that it names, and read the user's inputs."""
+        self.check_flags(flags)
+        if flags.get("only_failed"):
+            raise UsageError("--only-failed is for rows, not for flows", hint="headway retry --failed")
+        return open_flow(path, flags)
+
+    def with_named_providers(self, config: Config, source: JobSource) -> Config:
+        """With the agent CLIs that nodes name."""
+        assert isinstance(source, FlowSource)
+        return with_named_agents(config, source.form_data.spec)
 
     def default_output(self, path: str, flags: Mapping[str, Any]) -> Path:
         """flow.yaml → flow.results.json"""
         named = f"{flags['name']}." if flags.get("name") else ""
         return Path(path).with_name(f"{Path(path).stem}.{named}results.json")
 
-    def check_output(self, options: OutputOptions) -> None:
-        """One JSON file."""
-        if options.form != "file" or options.order != "input" or options.text_only or options.safe_cells:
-            raise UsageError("the results of a flow are one JSON file", hint="name it with --out")
-
-    def claim_output(
-        self, options: OutputOptions, job: str, *, store: Store | None = None, make: bool = True
-    ) -> None:
-        """The file names its job. The results of an earlier job of a flow are replaced."""
-        if options.path.exists() and not options.force and not _is_results(options.path):
-            raise UsageError(
-                f"{options.path} exists and has no results of a flow",
-                hint="name another file with --out, or replace it with --force",
-            )
-        if make:
-            options.path.parent.mkdir(parents=True, exist_ok=True)
-
-    def output(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> JobOutput:
-        return ResultsFile(open_store, job, options.path)
+    # -- while it runs ----------------------------------------------------------------------------------------------------
 
     def growth(self, job: Job) -> Grow:
         return FlowGrowth(job)
 
     def with_providers(self, config: Config, job: Job) -> Config:
-        """A provider for each tool."""
-        return with_tools(config, form_of(job).spec.nodes.values())
+        """With a provider for each tool, and the agent CLIs. Raises if a tool cannot be run any more."""
+        spec = form_of(job).spec
+        for _, flow, node in nodes_of(spec):
+            if node.kind == "tool":
+                must_run(node, flow.path.name)
+        return with_tools(with_named_agents(config, spec), spec, concurrency_of(job))
+
+    def route_policies(self, job: Job) -> Mapping[str, RoutePolicy]:
+        """Retries and timeouts of nodes."""
+        policies = {path: policy_of(node) for path, _, node in nodes_of(form_of(job).spec)}
+        return {path: policy for path, policy in policies.items() if policy is not None}
+
+    def route_check(self, job: Job, routes: Sequence[StoredRoute]) -> RouteAnswerCheck | None:
+        return route_check(form_of(job), routes)
+
+    def stays_ended(self, store: Store, job: Job) -> Collection[int]:
+        """Failures that a step has tolerated, and that later steps have built upon."""
+        return tolerated_failures(store, job)
 
     def end_state(self, store: Store, job: Job, state: State) -> State:
-        """By the status of the flow: tolerated failures are success, and a node without units may have failed."""
+        """By the status of the flow: tolerated failures are success, and a flow without failed units may have failed."""
         if state not in ("complete", "failed"):
             return state
-        return "complete" if results_of(store, job)["status"] == "success" else "failed"
+        run = rebuilt_run(store, job)
+        if run.status == "waiting":
+            return "parked"
+        if run.status == "success":
+            return "parked" if run.left_out() else "complete"
+        return "parked" if _goes_on(store, job, run) else "failed"
+
+    def is_enough(self, store: Store, job: Job) -> bool:
+        """With `--until`, the nodes that were wanted have succeeded."""
+        run = rebuilt_run(store, job)
+        return run.status == "success" and bool(run.left_out())
+
+    def parked_step(self, store: Store, job: Job, place: str, resume: str) -> str:
+        """The nodes that wait for an approval, and the command that gives one; "": a lane is held."""
+        run = rebuilt_run(store, job)
+        if not job.unfinished and _goes_on(store, job, run):
+            return f"nothing waits for an approval any more; to go on: {resume}"
+        waiting = run.waiting if not job.unfinished else []
+        if not waiting:
+            left = run.left_out() if run.status == "success" else []
+            return (
+                f"not run yet: {_named(left)} (--until {job.settings[UNTIL]}); to go on: {resume}"
+                if left
+                else ""
+            )
+        wait = "waits" if len(waiting) == 1 else "wait"
+        node = waiting[0] if len(waiting) == 1 else "NODE"
+        return f"{_named(waiting)} {wait} for an approval: headway approve {job.name} {node}{place}; then: {resume}"
+
+    def failed_step(self, store: Store, job: Job, place: str, resume: str) -> str:
+        """What was rejected and may be approved; otherwise the first node that failed without failed units."""
+        if job.ended != job.total:
+            return ""
+        if rejected := rejected_units(store, job):
+            change = f"headway approve {job.name} {rejected[0].unit}{place}; then: {_resume_of(job, place)}"
+            said = f"{rejected_text(rejected)}; to change that: {change}"
+            return f"to retry the failed units: {resume}; {said}" if job.has_failures else said
+        if job.has_failures or job.counts["cancelled"]:
+            return ""
+        run = rebuilt_run(store, job)
+        failed = next(
+            ((path, one.reason) for path, one in run.nodes().items() if one.status == "failed"), None
+        )
+        if failed is None or run.status == "running":
+            return ""
+        why = f": {failed[1]}" if failed[1] else ""
+        return f"{failed[0]} failed{why}; fix it and run the flow again, which keeps what has not changed"
+
+    # -- results ------------------------------------------------------------------------------------------------------------
+
+    def check_output(self, options: OutputOptions) -> None:
+        """One JSON file, or a stream."""
+        if options.form == "folder":
+            raise UsageError("--out-dir is for rows, not for flows", hint="name a file with --out")
+        if options.form == "file" and options.path.suffix != ".json":
+            raise UsageError(
+                f"--out {options.path}: the results of a flow are one JSON file", hint="name a .json file"
+            )
+
+    def output_owner(self, output: OutputOptions, store: Store) -> str | None:
+        """The job that the file names."""
+        return owner_at(output.path)
+
+    def output_for_job(self, path: Path, job: str) -> Path:
+        """flow.results.json → flow.JOB.results.json"""
+        return path.with_name(f"{path.stem.removesuffix('.results')}.{job}.results{path.suffix}")
+
+    def claim_output(
+        self, options: OutputOptions, job: str, *, store: Store | None = None, make: bool = True
+    ) -> None:
+        """The file names its job."""
+        if options.form == "file":
+            claim(options.path, job, force=options.force, store=store, make=make, owner_in=owner_of_results)
+
+    def output(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> JobOutput:
+        return ResultsFile(open_store, job, options)
 
     def rows(self, store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:
-        """The results file as one line, whatever units are asked for."""
-        yield msgspec.json.encode(results_of(store, job)) + b"\n"
+        """The results as they are now, whatever units are asked for."""
+        return results_lines(store, job)
 
     def check_export(self, path: Path) -> None:
-        """Any name is accepted."""
+        """A JSON file."""
+        self.check_output(OutputOptions(path))
 
     def export(self, file: BinaryIO, name: str, store: Store, job: Job, *, safe_cells: bool) -> None:
-        file.write(_results(store, job))
+        write_results(file, store, job)
+
+    # -- texts ----------------------------------------------------------------------------------------------------------------
 
     def input_name(self, job: Job) -> str:
         return Path(job.input).name
 
     def origin(self, job: Job) -> str:
+        if not job.out:  # A Python program has the results.
+            return f"flow {Path(job.input).stem} of a Python program, results in its FlowResult and by headway export {job.name}"
         return f"flow {job.input}, results {job.out}"
 
     def describe(self, job: Job, unit: UnitReport) -> UnitText:
-        result = msgspec.json.decode(unit.result)
-        return UnitText(
-            where=f"{unit.provider}/{unit.model}",
-            sections=[
-                Section("request", bytes(unit.request.body)),
-                Section("result", msgspec.json.encode(result)),
-            ],
-        )
+        """What the node was given, and its answer."""
+        return described(form_of(job), unit)
 
 
-def _is_results(path: Path) -> bool:
-    try:
-        found = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return False
-    return isinstance(found, dict) and {"job", "status", "state", "nodes"} <= set(found)
+def _goes_on(store: Store, job: Job, run: FlowRun) -> bool:
+    """Whether more follows from an approval that the last run did not see any more."""
+    is_open = run.status == "running" and job.ended == job.total
+    return is_open and store.count_values(job.id, APPROVALS) > 0
 
 
-def _text(node: NodeSpec) -> str:
-    assert node.prompt is not None
-    try:
-        return node.prompt.read_text()
-    except (OSError, UnicodeError) as error:
-        raise UsageError(
-            f"line {node.line}: {node.id}.prompt: {node.prompt} cannot be read: {error}"
-        ) from None
+def _resume_of(job: Job, place: str) -> str:
+    return f"headway resume {job.name}{place}"
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+
+
+def policy_of(node: NodeSpec) -> RoutePolicy | None:
+    """How the units of a node are retried; None: as the lane says."""
+    on_error = node.on_error
+    base_s = None if on_error.base_ms is None else on_error.base_ms / 1000.0
+    linear = True if on_error.backoff == "linear" else None
+    policy = RoutePolicy(on_error.attempts, base_s, linear, node.timeout_s)
+    return None if policy == RoutePolicy() else policy
+
+
+def described(form: FlowForm, unit: UnitReport) -> UnitText:
+    """One unit in words."""
+    from headway.flows.running.unit_ids import node_path
+
+    node = {one.path: one.node for one in nodes_of(form.spec)}.get(node_path(unit.custom_id))
+    result = msgspec.json.decode(unit.result)
+    sections = [_given(node, unit)]
+    sections += [
+        Section(f"answer of attempt {repair.attempt}, which did not fit", bytes(repair.answer))
+        for repair in unit.repairs
+    ]
+    if result["response"]:
+        body = msgspec.json.encode(result["response"]["body"])
+        try:
+            value = answer_value(node, body) if node is not None else msgspec.json.decode(body)
+        except ValueError:  # It has no value: it is shown as it came.
+            value = body.decode(errors="replace")
+        sections.append(Section("answer", value if isinstance(value, str) else msgspec.json.encode(value)))
+    else:
+        sections.append(Section("error", msgspec.json.encode(result["error"])))
+    where = unit.model if unit.provider.startswith("tool:") else f"{unit.provider}/{unit.model}"
+    kind = "" if node is None else f"{node.kind} "
+    reads = "" if node is None or not node.reads else f"reads of the state: {', '.join(node.reads)}"
+    return UnitText(where=f"{kind}{where}", sections=sections, remarks=(reads,) if reads else ())
+
+
+def _given(node: NodeSpec | None, unit: UnitReport) -> Section:
+    """What an agent was asked, as text; what a program got on standard input; otherwise the request."""
+    body = bytes(unit.request.body)
+    row = msgspec.json.decode(body)
+    prompt = _prompt_in(row) if isinstance(row, dict) else ""
+    if node is not None and node.kind == "tool":
+        return Section("input", body if node.function or not prompt else prompt.encode())
+    return Section("prompt", prompt) if prompt and node is not None else Section("request", body)
+
+
+def _prompt_in(row: Mapping[str, Any]) -> str:
+    """The prompt of a row; of a request its only message. "": it is something else."""
+    messages = row.get("messages")
+    if isinstance(messages, list) and len(messages) == 1 and isinstance(messages[0], dict):
+        return str(messages[0].get("content") or "") if isinstance(messages[0].get("content"), str) else ""
+    return str(row.get("prompt") or "")

@@ -1,181 +1,330 @@
-"""One execution of a node: which of its iterations start now, how they ended, and what the node writes. PURE.
+"""One execution of a node: how many iterations it has, how they ended, and what it writes. PURE.
 
-A node runs once as a step, once for each item of its pipeline, and once for each iteration of its loop. Without
-`for_each` it has one unit.
+A node runs once as a step, once for each item of its pipeline, and once for each iteration of its loop (`parent` is the step or the
+turn). Without `for_each` it has one iteration.
+
+An iteration is one byte (`marks`), whether it has ended and how. Ends come in any order, also before the iteration was handed out:
+a run that is resumed takes all recorded ends first. All iterations run, also after more failures than are tolerated, because a
+resume then needs only those that failed. No answer is read, except for the shape of a single answer with several fields.
+
+`UnitRun` has a unit for each iteration. `flow_node` has a flow for each, `data_set` has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from headway.errors import UsageError
-from headway.flows.expressions import parse_expression
-from headway.flows.running.state_fold import Place, Write, values_written
-from headway.flows.spec import AUTO, FlowSpec, NodeSpec
+from headway.flows.expressions import MISSING, parse_expression
+from headway.flows.lazy_list import LazyList
+from headway.flows.running.field_parts import AnswerList, Listed, OneAnswer, Part, shape_problem
+from headway.flows.running.outcomes import FAILED, GOOD
+from headway.flows.running.run_scope import RunPart
+from headway.flows.running.tally import RUNNING, WAITING
+from headway.flows.spec import AUTO, NodeSpec
 
-#: Iterations of a node that are handed out at a time if the lanes decide how many run.
+if TYPE_CHECKING:
+    from headway.flows.running.flow_steps import FlowSteps
+    from headway.flows.running.state_fold import VisibleState
+
+#: Iterations of a node, and items of a pipeline, that run at a time if the lanes decide how many do.
 AUTO_WINDOW: Final = 1_000
-
-NodeStatus = Literal["pending", "running", "waiting", "success", "failed", "skipped"]
 
 
 class NextUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """A unit to start now, with everything that it sees. `index` counts items or iterations; None without them."""
+    """A unit to start now, with everything that it sees. `node` is the path of its node (`sub/fetch`); `index` counts items or
+    iterations; None without them.
+    """
 
     id: str
     node: str
-    state: dict[str, Any]
+    #: Its reads. A value may be a `LazyList`; so may be the item.
+    state: Mapping[str, Any]
     args: dict[str, Any]
     item: Any = None
     index: int | None = None
 
 
-class UnitEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The recorded end of a unit: its answer, or its error."""
+class UnitEnd(msgspec.Struct, frozen=True, gc=False):
+    """How a unit ended, without its answer."""
 
-    answer: Any = None
     #: "": it succeeded.
     error: str = ""
     cost_usd: float = 0.0
 
 
-class NodeRun:
-    """One execution of a node. `suffix` tells its executions apart; `turn` has the item or iteration around it."""
+class Parent(RunPart):
+    """What a node is executed for: a step, or a turn of a pipeline or loop."""
 
-    def __init__(
-        self, node: NodeSpec, place: Place, suffix: str = "", turn: tuple[int, Any] | None = None
-    ) -> None:
-        self.node, self.place = node, place
-        self.id = node.id + suffix
-        self.status: NodeStatus = "pending"
+    __slots__ = ()
+    #: The number of a turn.
+    index: int | None
+
+    @property
+    def item(self) -> Any:
+        """The item of a turn."""
+        return None
+
+    def changed(self, before: int, after: int) -> None:
+        """An execution stands elsewhere: RUNNING, WAITING, or 0 once it is over."""
+        raise NotImplementedError
+
+    def ended(self, run: NodeRun) -> None:
+        """An execution is over."""
+        raise NotImplementedError
+
+    def spend(self, cost_usd: float) -> None:
+        """A unit has cost this."""
+
+
+class NodeRun(RunPart):
+    """The common part of all kinds. `id` is unique in its flow: `review`, `stage#7`."""
+
+    __slots__ = (
+        "_first_failed", "error", "failed", "flow", "id", "marks", "next", "node", "order", "outcome", "parent", "reason", "source",
+        "standing", "succeeded", "tally", "total", "view",
+    )  # fmt: skip
+
+    def __init__(self, flow: FlowSteps, node: NodeSpec, parent: Parent, turn: int | None = None) -> None:
+        super().__init__()
+        self.flow, self.node, self.parent = flow, node, parent
+        self.id = node.id if turn is None else f"{node.id}#{turn}"
+        self.order = flow.order if turn is None else (*flow.order, turn)
+        self.tally = flow.scope.tally(flow.path + node.id)
+        self.outcome = 0
+        #: RUNNING or WAITING while it runs.
+        self.standing = 0
         self.reason = ""
-        #: Whether it was skipped because a condition was false, and nothing failed.
-        self.by_condition = False
+        self.total = self.next = 0
+        self.marks = bytearray()
         self.succeeded = self.failed = 0
-        self.cost_usd = 0.0
-        self._turn = turn
-        self._state: dict[str, Any] = {}
-        self._items: list[Any] | None = None
-        self._next = 0
-        self._open: set[str] = set()
-        self._written: dict[int, dict[str, Any]] = {}
-        self._first_error = ""
+        self.error = ""
+        self._first_failed = -1
+        self.source: Sequence[Any] | None = None
+        self.view: VisibleState | None = None
 
     @property
-    def is_over(self) -> bool:
-        return self.status in ("success", "failed", "skipped")
+    def full_id(self) -> str:
+        return self.flow.prefix + self.id
 
-    @property
-    def total(self) -> int:
-        """The number of its units, once it has started."""
-        if self.status in ("pending", "skipped"):
-            return 0
-        return 1 if self._items is None else len(self._items)
+    # -- the start --------------------------------------------------------------------------------------------------
 
-    def skip(self, reason: str, *, by_condition: bool = False) -> None:
-        self.status, self.reason, self.by_condition = "skipped", reason, by_condition
+    def start(self, view: VisibleState) -> None:
+        """Begin, with the state that it may see."""
+        self.view = view
+        self._stand(self._first_standing())
+        problem = self._find_items(view)
+        self.flow.scope.event("node.started", self.tally.path, self.full_id, **self._size())
+        if problem:
+            self._end(FAILED, problem)
+            return
+        self.tally.units += self.total
+        self.marks = bytearray(self.total)
+        if self.total == 0:
+            self._settle()
+        else:
+            self._begin()
 
-    def fail(self, reason: str) -> None:
-        self.status, self.reason = "failed", reason
+    def _first_standing(self) -> int:
+        return RUNNING
 
-    def start(self, visible: Mapping[str, Any]) -> None:
-        """Begin, with the fields that its reads and its expressions may see."""
-        self._state = {name: visible[name] for name in self.node.reads if name in visible}
-        self.status = "waiting" if self.node.kind == "human" else "running"
+    def _size(self) -> dict[str, Any]:
+        return {} if self.node.for_each is None else {"units": self.total}
+
+    def _find_items(self, view: VisibleState) -> str:
+        """Find the items of `for_each`; returns a problem, or ""."""
         each = self.node.for_each
         if each is None:
-            return
-        items = list(each.items) if each.items is not None else parse_expression(each.source).value(visible)
-        if not isinstance(items, list):
-            what = (
-                "is missing"
-                if not isinstance(items, str | int | float | dict | bool | None)
-                else "is not a list"
-            )
-            self.fail(f"for_each.source {each.source} {what}")
-            return
-        self._items = items
-        self._settle()
+            self.total = 1
+            return ""
+        found: Any = list(each.items) if each.items is not None else parse_expression(each.source).value(view)
+        if not isinstance(found, list | LazyList):
+            return f"for_each.source {each.source} {'is missing' if found is MISSING else 'is not a list'}"
+        self.source, self.total = found, len(found)
+        return ""
 
-    def next_units(self) -> list[NextUnit]:
-        """Units that start now. Each is returned once."""
-        if self.status not in ("running", "waiting"):
-            return []
-        last = self.total
-        if self.node.for_each is not None:
-            size = self.node.for_each.concurrency
-            last = min(last, self._next + (AUTO_WINDOW if size == AUTO else size) - len(self._open))
-        units = [self._unit(n) for n in range(self._next, last)]
-        self._next = max(self._next, last)
-        self._open.update(unit.id for unit in units)
-        return units
+    def _begin(self) -> None:
+        """Start the first iterations."""
+        raise NotImplementedError
 
-    def _unit(self, n: int) -> NextUnit:
-        index, item = (None, None) if self._turn is None else self._turn
-        unit = self.id
-        if self._items is not None:
-            unit, index, item = f"{self.id}[{n}]", n, self._items[n]
-        return NextUnit(
-            id=unit, node=self.node.id, state=self._state, args=self.node.args, item=item, index=index
-        )
+    @property
+    def window(self) -> int:
+        """How many iterations run at a time."""
+        size = 1 if self.node.for_each is None else self.node.for_each.concurrency
+        return AUTO_WINDOW if size == AUTO else size
 
-    def take(self, unit: str, end: UnitEnd) -> None:
-        """Record the end of one of its units."""
-        self._open.discard(unit)
-        self.cost_usd += end.cost_usd
-        n = 0 if self._items is None else int(unit[len(self.id) + 1 : -1])
-        error = end.error
-        if not error:
-            try:
-                self._written[n] = values_written(self.node, end.answer)
-            except UsageError as problem:
-                error = problem.message
+    def item(self, n: int) -> Any:
+        """The item of an iteration, or that of its turn."""
+        return self.parent.item if self.source is None else self.source[n]
+
+    def index(self, n: int) -> int | None:
+        return self.parent.index if self.source is None else n
+
+    def part_id(self, n: int) -> str:
+        """The id of an iteration in its flow."""
+        return self.id if self.source is None else f"{self.id}[{n}]"
+
+    # -- ends -----------------------------------------------------------------------------------------------------------
+
+    def note_end(self, n: int, error: str) -> None:
+        """An iteration has ended. One that failed may end again with success, as long as the node is not over."""
+        if self.marks[n] == FAILED:
+            self.failed -= 1
+            self.tally.failed -= 1
+        self.marks[n] = FAILED if error else GOOD
+        self.flow.scope.touched.add(self.tally)
         if error:
             self.failed += 1
-            self._first_error = self._first_error or error
+            self.tally.failed += 1
+            if not 0 <= self._first_failed < n:
+                self._first_failed, self.error = n, error
         else:
             self.succeeded += 1
-        self._settle()
+            self.tally.succeeded += 1
+        if self.succeeded + self.failed == self.total:
+            self._settle()
+
+    def is_news(self, n: int, error: str) -> bool:
+        """Whether an end of this iteration can be taken."""
+        return (
+            not self.outcome
+            and n < self.total
+            and (not self.marks[n] or (self.marks[n] == FAILED and not error))
+        )
+
+    def spend(self, cost_usd: float) -> None:
+        """A unit has cost this."""
+        self.tally.cost_usd += cost_usd
+        self.parent.spend(cost_usd)
 
     def _settle(self) -> None:
-        if self.succeeded + self.failed < self.total:
-            return
         each = self.node.for_each
-        if self.failed > (0 if each is None else each.max_failures.allowed(self.total)):
-            many = each is not None
-            self.fail(
-                f"{self.failed} of {self.total} iterations failed: {self._first_error}"
-                if many
-                else self._first_error
-            )
+        if each is None:
+            self._end(FAILED if self.failed else GOOD, self.error)
+            return
+        how_many = f"{self.failed} of {self.total} iterations failed"
+        if self.failed > each.max_failures.allowed(self.total):
+            self._end(FAILED, f"{how_many}: {self.error}")
         else:
-            self.status = "success"
-            self.reason = (
-                f"{self.failed} of {self.total} iterations failed, which is tolerated" if self.failed else ""
-            )
+            self._end(GOOD, f"{how_many}, which is tolerated" if self.failed else "")
 
-    def writes(self, spec: FlowSpec) -> list[tuple[str, Write]]:
-        """What it writes when it has succeeded, in the order of its iterations."""
-        result = []
-        for name in self.node.writes:
-            field = spec.fields.get(name)
-            values = [self._written[n][name] for n in sorted(self._written)]
-            if field is not None and field.merge == "array_append":
-                flat = values if self._items is not None else _elements(values[0])
-                result.append((name, Write(self.place, self.id, flat, elements=True)))
-            else:
-                writers = [
-                    f"{self.id}[{n}]" if self._items is not None else self.id for n in sorted(self._written)
-                ]
-                result += [
-                    (name, Write(self.place, one, value)) for one, value in zip(writers, values, strict=True)
-                ]
-        return result
+    def _end(self, outcome: int, reason: str) -> None:
+        if outcome == GOOD:
+            conflict = self.flow.conflict_of(self)
+            if conflict:
+                outcome, reason = FAILED, conflict
+        self.outcome, self.reason = outcome, reason
+        self._stand(0)
+        self.flow.note_outcome(self)
+        self.parent.ended(self)
+
+    def _stand(self, standing: int) -> None:
+        before, self.standing = self.standing, standing
+        if before == standing:
+            return
+        counts = self.tally.standing
+        if before:
+            counts[before] -= 1
+        if standing:
+            counts[standing] += 1
+        self.flow.scope.touched.add(self.tally)
+        self.parent.changed(before, standing)
+
+    # -- what it wrote ---------------------------------------------------------------------------------------------------
+
+    def parts(self) -> dict[str, Part]:
+        """What it wrote, by field, once it has succeeded."""
+        return {name: self._part(name) for name in self.node.writes}
+
+    def _part(self, field: str) -> Part:
+        raise NotImplementedError
+
+    def failed_iterations(self) -> Sequence[int]:
+        return array("q", (n for n, mark in enumerate(self.marks) if mark == FAILED) if self.failed else ())
 
 
-def _elements(value: Any) -> list[Any]:
-    """What a node without `for_each` appends: the elements of a list, or one value."""
-    return list(value) if isinstance(value, list) else [value]
+class UnitRun(NodeRun):
+    """An execution whose iterations are units: of an agent, of a tool, and what a `human` is asked.
+
+    Nothing of a `human` is handed out: it waits, and holds no place.
+    """
+
+    __slots__ = ("_is_human", "_open", "_state")
+
+    def __init__(self, flow: FlowSteps, node: NodeSpec, parent: Parent, turn: int | None = None) -> None:
+        super().__init__(flow, node, parent, turn)
+        self._is_human = node.kind == "human"
+        self._open = 0
+        self._state: dict[str, Any] | None = None
+
+    def _first_standing(self) -> int:
+        return WAITING if self._is_human else RUNNING
+
+    def _begin(self) -> None:
+        if self._is_human:
+            self.flow.scope.asked[self.full_id] = self
+        else:
+            self.flow.scope.wanting[self] = None
+
+    def hand_out(self) -> list[NextUnit]:
+        """The units that start now. Each is handed out once, and not at all if its end is known."""
+        units: list[NextUnit] = []
+        while self._open < self.window and (n := self.marks.find(0, self.next)) >= 0:
+            self.next = n + 1
+            self._open += 1
+            units.append(self.unit(n))
+        if units:
+            self.tally.in_flight += len(units)
+            self.flow.fly(len(units))
+        if self.next == self.total:
+            self._state = self.view = None
+        return units
+
+    def unit(self, n: int) -> NextUnit:
+        """An iteration with everything that it sees."""
+        if self._state is None:
+            assert self.view is not None
+            view = self.view
+            self._state = {name: view[name] for name in self.node.reads if name in view}
+        return NextUnit(
+            id=self.flow.prefix + self.part_id(n),
+            node=self.tally.path,
+            state=self._state,
+            args=self.node.args,
+            item=self.item(n),
+            index=self.index(n),
+        )
+
+    def take(self, n: int, end: UnitEnd) -> None:
+        """Take the end of a unit. An end that is known already changes nothing."""
+        error = end.error
+        if not self.is_news(n, error):
+            return
+        if n < self.next and not self.marks[n]:
+            self._open -= 1
+            self.tally.in_flight -= 1
+            self.flow.fly(-1)
+        if end.cost_usd:
+            self.spend(end.cost_usd)
+        if not error and self.source is None and len(self.node.writes) > 1:
+            error = shape_problem(self.node, self.flow.scope.values.answer(self.full_id))
+        if self._is_human:
+            self.flow.scope.asked.pop(self.full_id, None)
+        elif self.next < self.total:
+            self.flow.scope.wanting[self] = None
+        self.note_end(n, error)
+
+    def _end(self, outcome: int, reason: str) -> None:
+        self.flow.scope.wanting.pop(self, None)
+        self.view = self._state = None
+        super()._end(outcome, reason)
+
+    def _part(self, field: str) -> Part:
+        values = self.flow.scope.values
+        if self.source is None:
+            return OneAnswer(values, self.full_id, self.node, field)
+        failed = self.failed_iterations()
+        return Listed(AnswerList(values, self.full_id, self.total, failed, self.node, field))

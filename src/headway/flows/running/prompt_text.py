@@ -1,4 +1,4 @@
-"""Prompts of agent nodes: a text with `{{item}}`, `{{index}}`, `{{state.diff}}` and `{{args.tone}}` in it. PURE.
+"""Prompts of agent and human nodes: a text with `{{item}}`, `{{index}}`, `{{state.diff}}`, `{{args.tone}}`, `{{node}}` and `{{job}}`. PURE.
 
 A name is a path through what the unit sees: `{{item.title}}`, `{{state.files[0]}}`. There are no calls, no filters and no
 code, and inserted text is not searched for names, so neither a prompt nor an answer can execute anything. A text is inserted
@@ -10,19 +10,27 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-import msgspec
-
 from headway.errors import UsageError
+from headway.flows.lazy_list import encode_value
 from headway.flows.running.node_run import NextUnit
 
 _TOKEN: Final = re.compile(r"\{\{\{\{|\{\{([^{}]*)\}\}")
-_PATH: Final = re.compile(r"(item|index|state|args)((?:\.[A-Za-z_][A-Za-z0-9_-]*|\[\d+\])*)")
+_PATH: Final = re.compile(r"(item|index|state|args|node|job)((?:\.[A-Za-z_][A-Za-z0-9_-]*|\[\d+\])*)")
 _STEP: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]")
 
 
-def prompt_of(template: str, unit: NextUnit) -> str:
+def prompt_of(template: str, unit: NextUnit, job: str = "") -> str:
     """The prompt of a unit. Raises UsageError if a name has no value."""
-    seen = {"item": unit.item, "index": unit.index, "state": unit.state, "args": unit.args}
+    if "{{" not in template:
+        return template
+    seen = {
+        "item": unit.item,
+        "index": unit.index,
+        "state": unit.state,
+        "args": unit.args,
+        "node": unit.node,
+        "job": job,
+    }
 
     def insert(token: re.Match[str]) -> str:
         return "{{" if token[1] is None else _text(_value(token[1].strip(), seen, unit.node))
@@ -35,7 +43,7 @@ def _value(name: str, seen: dict[str, Any], node: str) -> Any:
     if path is None:
         raise UsageError(
             f"the prompt of {node}: '{{{{{name}}}}}' is not a name",
-            hint="use item, index, state.FIELD or args.NAME",
+            hint="use item, index, state.FIELD, args.NAME, node or job",
         )
     value = seen[path[1]]
     for key, number in _STEP.findall(path[2]):
@@ -50,4 +58,4 @@ def _value(name: str, seen: dict[str, Any], node: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else encode_value(value).decode()

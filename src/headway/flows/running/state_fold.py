@@ -1,34 +1,27 @@
-"""The state of a run: a fold of everything that nodes wrote. PURE.
+"""The state of a run: a fold of what its steps wrote. PURE.
 
-Nothing is overwritten. A write has a place in the flow (its step, the item or iteration, the node, the element), and
-writes are folded in the order of places, not in the order in which they happened. So the state depends only on the
-recorded answers, and a run that was killed and resumed ends in the same state as one that was not.
+Nothing is overwritten. A step has a position in the flow, and what steps wrote is folded in the order of positions, within a
+step in the order of items and iterations, and not in the order in which it happened. So the state depends only on the recorded
+answers, and a run that was killed and resumed ends in the same state as one that was not.
+
+Values are read when they are needed. What a node may look at does not change any more when it starts: it waits for every
+writer of what it reads, and writers that edges put behind it start after its end.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final
 
 from headway.errors import UsageError
-from headway.flows.spec import FlowSpec, NodeSpec, StateField
+from headway.flows.running.field_parts import Given, Part, joined
+from headway.flows.spec import StateField
 
-#: A place in the flow: step, item or iteration of a pipeline or loop, node within it.
-Place = tuple[int, int, int]
-#: The place of what the user gave: before all steps.
-INPUT: Place = (-1, -1, -1)
-
-
-class Write(msgspec.Struct, frozen=True, order=True):
-    """One write of a field. `elements`: the value is a list of elements to append."""
-
-    place: Place
-    writer: str
-    value: Any = None
-    elements: bool = False
+#: The position of what the user gave: before all steps.
+INPUT: Final = -1
+_MISSING: Final = object()
 
 
 class SetOnceConflict(UsageError):
@@ -38,78 +31,123 @@ class SetOnceConflict(UsageError):
         super().__init__(f"'{field}' can be set once, but {first} and {second} both write it")
 
 
+class FieldView:
+    """A field and what was written into it. `own`: what is seen of the step at the position `at`, in place of all of it."""
+
+    __slots__ = ("_at", "_field", "_own", "_parts")
+
+    def __init__(
+        self,
+        field: StateField,
+        parts: Sequence[tuple[int, Part]],
+        at: int | None = None,
+        own: Part | None = None,
+    ) -> None:
+        self._field, self._parts, self._at, self._own = field, parts, at, own
+
+    @property
+    def has_value(self) -> bool:
+        if self._field.has_default:
+            return True
+        if self._field.merge == "array_append":
+            return any(part.wrote for part in self._seen(self._parts))
+        return any(part.has_value for part in self._seen(reversed(self._parts)))
+
+    def value(self) -> Any:
+        """Its value; the default without one."""
+        if self._field.merge == "array_append":
+            return joined(self._lists())
+        for part in self._seen(reversed(self._parts)):
+            if part.has_value:
+                return part.value()
+        return self._field.default
+
+    def _seen(self, parts: Any) -> Iterator[Part]:
+        for position, part in parts:
+            if position != self._at:
+                yield part
+            elif self._own is not None:
+                yield self._own
+
+    def _lists(self) -> list[Sequence[Any]]:
+        given = bool(self._parts) and self._parts[0][0] == INPUT
+        default = self._field.default if self._field.has_default else None
+        lists: list[Sequence[Any]] = [default] if isinstance(default, list) and not given else []
+        lists += [part.elements() for part in self._seen(self._parts) if part.wrote]
+        return lists or [[]]
+
+
 class StateFold:
-    """All writes of a run, by field."""
+    """Everything that was written in a run, by field."""
 
-    def __init__(self, spec: FlowSpec, inputs: Mapping[str, Any]) -> None:
-        self._fields = dict(spec.fields)
-        self._writes: dict[str, list[Write]] = {}
-        given = [
-            (name, Write(INPUT, "the input", inputs[name], isinstance(inputs[name], list))) for name in inputs
-        ]
-        self.add_all(given)
+    def __init__(self, fields: Mapping[str, StateField], inputs: Mapping[str, Any]) -> None:
+        self._fields = fields
+        self._parts: dict[str, list[tuple[int, Part]]] = {
+            name: [(INPUT, Given(value))] for name, value in inputs.items()
+        }
+        #: The writer of each `set_once` field.
+        self._setters = {name: "the input" for name in inputs if self._field(name).merge == "set_once"}
 
-    def add_all(self, writes: Sequence[tuple[str, Write]]) -> None:
-        """Add the writes of one node, all or none. Raises SetOnceConflict if a `set_once` field would have two."""
-        first = {name: known[0].writer for name, known in self._writes.items()}
-        for name, write in writes:
-            if self._field(name).merge == "set_once" and first.setdefault(name, write.writer) != write.writer:
-                raise SetOnceConflict(name, first[name], write.writer)
-        for name, write in writes:
-            insort(self._writes.setdefault(name, []), write, key=lambda one: one.place)
+    def add(self, position: int, field: str, part: Part) -> None:
+        """Add what the step at a position writes into a field."""
+        parts = self._parts.setdefault(field, [])
+        if parts and parts[-1][0] > position:
+            insort(parts, (position, part), key=itemgetter(0))
+        else:
+            parts.append((position, part))
 
-    def state(
-        self, names: Iterable[str] | None = None, sees: Callable[[str, Write], bool] | None = None
-    ) -> dict[str, Any]:
-        """The value of each field that has one. `sees` says which writes of a field count; None: all."""
-        wanted = {*self._fields, *self._writes} if names is None else set(names)
-        values: dict[str, Any] = {}
-        for name in sorted(wanted):
-            seen = [write for write in self._writes.get(name, ()) if sees is None or sees(name, write)]
-            field = self._field(name)
-            if seen or field.has_default:
-                values[name] = _folded(field, seen)
-        return values
+    def claim(self, fields: Sequence[str], writer: str) -> None:
+        """Note the writer of those fields that can be set once. Raises SetOnceConflict if one of them has a writer."""
+        once = [name for name in fields if self._field(name).merge == "set_once"]
+        for name in once:
+            if name in self._setters:
+                raise SetOnceConflict(name, self._setters[name], writer)
+        self._setters |= dict.fromkeys(once, writer)
+
+    def view(self, name: str, at: int | None = None, own: Part | None = None) -> FieldView:
+        """A field; `own` is seen of the step at the position `at`, in place of all that it wrote."""
+        return FieldView(self._field(name), self._parts.get(name, ()), at, own)
+
+    def is_set_once(self, name: str) -> bool:
+        return self._field(name).merge == "set_once"
+
+    def names(self) -> list[str]:
+        """All fields, sorted."""
+        return sorted({*self._fields, *self._parts})
 
     def _field(self, name: str) -> StateField:
         return self._fields.get(name) or StateField(name=name, declared=False)
 
 
-def _folded(field: StateField, writes: list[Write]) -> Any:
-    if field.merge != "array_append":
-        return writes[-1].value if writes else field.default
-    given = bool(writes) and writes[0].place == INPUT
-    result = (
-        list(field.default) if field.has_default and not given and isinstance(field.default, list) else []
-    )
-    for write in writes:
-        if write.elements:
-            result += write.value
-        else:
-            result.append(write.value)
-    return result
+class VisibleState(Mapping[str, Any]):
+    """The state as a mapping. A member of a pipeline or loop sees only a part of what its step wrote: `own`, by field."""
 
+    __slots__ = ("_at", "_fold", "_known", "_own")
 
-def values_written(node: NodeSpec, answer: Any) -> dict[str, Any]:
-    """The value of each field that an answer writes. Raises UsageError if the answer has another shape.
+    def __init__(
+        self, fold: StateFold, at: int | None = None, own: Callable[[str], Part | None] | None = None
+    ) -> None:
+        self._fold, self._at, self._own = fold, at, own
+        self._known: dict[str, Any] = {}
 
-    With one field the answer is its value, unless it is an object with exactly that key. With several it is an object of
-    exactly those keys.
-    """
-    if not node.writes:
-        return {}
-    keys = set(answer) if isinstance(answer, dict) else None
-    if keys == set(node.writes):
-        return dict(answer)
-    if len(node.writes) == 1:
-        return {node.writes[0]: answer}
-    wanted = ", ".join(node.writes)
-    if keys is None:
-        raise UsageError(f"{node.id}: the answer must be an object with the keys {wanted}")
-    missing, unknown = sorted(set(node.writes) - keys), sorted(map(str, keys - set(node.writes)))
-    problems = [
-        f"{word} {', '.join(names)}" for word, names in (("without", missing), ("with", unknown)) if names
-    ]
-    raise UsageError(
-        f"{node.id}: the answer must have exactly the keys {wanted}; it is {' and '.join(problems)}"
-    )
+    def __getitem__(self, name: str) -> Any:
+        value = self._known.get(name, _MISSING)
+        if value is _MISSING:
+            view = self._view(name)
+            if not view.has_value:
+                raise KeyError(name)
+            value = self._known[name] = view.value()
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name in self._known or self._view(name).has_value)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._fold.names() if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _view(self, name: str) -> FieldView:
+        own = None if self._own is None else self._own(name)
+        return self._fold.view(name, self._at, own)

@@ -1,83 +1,85 @@
-"""The requests of a flow's units, and the value of an answer."""
+"""The requests of a flow's units: each goes to the route whose label is the path of its node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
-import msgspec
-
-from headway.batch.answer_text import answer_of, plain_text
 from headway.batch.rows import BadRow, from_fields
+from headway.config import KINDS
 from headway.config.routing import Router, Target
 from headway.errors import UsageError
+from headway.flows.answer_form import request_schema
+from headway.flows.running.flow_form import FlowForm, FlowNode, nodes_of
 from headway.flows.running.node_run import NextUnit
 from headway.flows.running.prompt_text import prompt_of
-from headway.flows.running.tool_programs import PREFIX, tool_row
-from headway.flows.spec import NodeSpec
+from headway.flows.running.tool_programs import target_of, tool_request
+from headway.providers.dialects.structured_output import SchemaRequests
 from headway.stores.records import NewUnit, StoredRoute
 
-_decode: Final = msgspec.json.Decoder().decode
-
-
-def model_of(node: NodeSpec) -> str:
-    """The model of an agent node, as a row of a batch names it; "": the one of headway.toml."""
-    return f"{node.provider}/{node.model}" if node.provider else node.model
+#: Makes the unit of one node.
+Make = Callable[[NextUnit], NewUnit]
 
 
 class UnitRequests:
-    """Makes the units of one job, by its name. `prompts` has the text of each prompt file, by node."""
+    """Makes the units of one job, by its name."""
 
-    def __init__(
-        self,
-        job: str,
-        models: Mapping[str, tuple[str, str, str]],
-        routes: list[StoredRoute],
-        prompts: Mapping[str, str],
-    ) -> None:
-        self._job, self._models, self._prompts = job, models, prompts
-        self._by_target = {(route.provider, route.model): route for route in routes}
+    def __init__(self, job: str, form: FlowForm, routes: Sequence[StoredRoute]) -> None:
+        self._job, self._form = job, form
+        self._nodes = {one.path: one for one in nodes_of(form.spec)}
+        self._routes = {route.label: route for route in routes}
+        self._makes: dict[str, Make] = {}
 
-    def new_unit(self, node: NodeSpec, unit: NextUnit) -> NewUnit:
+    def new_unit(self, unit: NextUnit) -> NewUnit:
         """The unit with its request. Raises UsageError if its prompt has a name without a value."""
-        if node.kind == "tool":
-            route = self._by_target[PREFIX + node.id, node.id]
-            body = tool_row(unit, self._job)
-            return NewUnit(unit.id, route.id, route.kind, body, len(body))
-        provider, _, model = self._models[model_of(node)]
-        route = self._by_target[provider, model]
+        make = self._makes.get(unit.node)
+        if make is None:
+            make = self._makes[unit.node] = self._make_of(self._nodes[unit.node])
+        return make(unit)
+
+    def _make_of(self, one: FlowNode) -> Make:
+        route = self._routes[one.path]
+        return self._tool(one, route) if one.node.kind == "tool" else self._agent(one, route)
+
+    def _tool(self, one: FlowNode, route: StoredRoute) -> Make:
+        path = target_of(one.node, self._form.spec.path.parent).path
+
+        def make(unit: NextUnit) -> NewUnit:
+            body = tool_request(one.node, unit, self._job)
+            return NewUnit(unit.id, route.id, path, body, len(body))
+
+        return make
+
+    def _agent(self, one: FlowNode, route: StoredRoute) -> Make:
+        template = self._form.prompts[one.path]
         router = cast(Router, _OneTarget(Target(route.provider, route.kind, route.model)))
-        prompt = prompt_of(self._prompts[node.id], unit)
-        row = from_fields(1, {"id": unit.id, "prompt": prompt, "model": route.model}, router)
-        if isinstance(row, BadRow):
-            raise UsageError(f"{node.id}: {row.message}")
-        return NewUnit(row.custom_id, route.id, row.path, row.body, row.chars, int(row.max_tokens))
+        schema = request_schema(one.flow, one.node)
+        schemas = None if schema is None else SchemaRequests(schema)
+        instruction = ""
+        if (
+            schemas is not None and KINDS[route.kind].takes_any_row
+        ):  # Its requests have no place for a schema.
+            instruction, schemas = f"\n\n{schemas.instruction}", None
+
+        def make(unit: NextUnit) -> NewUnit:
+            prompt = prompt_of(template, unit, self._job) + instruction
+            row = from_fields(1, {"id": unit.id, "prompt": prompt, "model": route.model}, router, schemas)
+            if isinstance(row, BadRow):
+                raise UsageError(f"{unit.node}: {row.message}")
+            return NewUnit(row.custom_id, route.id, row.path, row.body, row.chars, int(row.max_tokens))
+
+        return make
 
 
 class _OneTarget:
     """A router that knows one target."""
 
-    takes_any_row = True
-
     def __init__(self, target: Target) -> None:
         self._target = target
+        self.takes_any_row = KINDS[target.kind].takes_any_row
 
     def route(self, model: str | None) -> Target:
         return self._target
 
     def check_row(self, target: Target, payload: object) -> None:
         """Its row has a prompt, and no settings of its own."""
-
-
-def answer_value(node: NodeSpec, body: bytes) -> Any:
-    """The value of an answer: the JSON of a tool, the text of an agent. A text for several fields is read as JSON."""
-    if node.kind == "tool":
-        return _decode(body)
-    text = plain_text(body)
-    text = answer_of(body) if text is None else text
-    if len(node.writes) < 2:
-        return text
-    try:
-        return _decode(text.encode())
-    except msgspec.DecodeError:
-        return text

@@ -53,6 +53,11 @@ class SchemaRequests:
         self._text = _INSTRUCTION + msgspec.json.encode(schema).decode()
         self._native: dict[Callable[[Schema], Any], Any] = {}
 
+    @property
+    def instruction(self) -> str:
+        """The schema in words, for a prompt that goes to no API."""
+        return self._text
+
     def put(self, dialect: SchemaDialect, body: Body) -> None:
         """Add it to a body. A body that determines the form of its answer itself stays as it is."""
         field = next((name for name in dialect.aliases if name in body), dialect.field)

@@ -68,7 +68,7 @@ from headway.providers.http.http_settings import (
     signer_of,
 )
 from headway.providers.http.timeout import AttemptTimeout, Timeouts
-from headway.providers.limits.hints import RawResponse, understand
+from headway.providers.limits.hints import RawResponse, success_hint, understand
 from headway.providers.limits.profiles import profile_for
 from headway.providers.scrubber import Scrubber, Secret, secrets_in_headers
 from headway.providers.text_stream import TextStream
@@ -233,9 +233,8 @@ class HttpAdapter:
         )
 
     def _hint(self, response: HttpResponse) -> Hint | None:
-        raw = RawResponse(response.status, response.headers)
-        hint = understand(raw, self._profile, now_utc=time.time()).hint
-        return hint if hint.reports else None
+        """The limits that a 2xx reports."""
+        return success_hint(response.headers, self._profile, time.time())
 
     def _request_id(self, response: HttpResponse, body: bytes = b"") -> str:
         named = response.headers.get(self._id_header) or self._dialect.named_in(body)

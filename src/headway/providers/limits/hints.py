@@ -83,11 +83,17 @@ def understand(response: RawResponse, profile: Profile, *, now_utc: float, zone:
 
 
 def _success_facts(response: RawResponse, profile: Profile, now_utc: float) -> Facts:
-    row = limit_headers.header_row(response.headers, profile)
+    hint = success_hint(response.headers, profile, now_utc)
+    return SUCCESS_FACTS if hint is None else Facts(None, hint)
+
+
+def success_hint(headers: Mapping[str, str], profile: Profile, now_utc: float) -> Hint | None:
+    """The limits that the headers of a 2xx report; None if they report none."""
+    row = limit_headers.header_row(headers, profile)
     if row is None or not limit_headers.has_limits(row, profile):
-        return SUCCESS_FACTS
+        return None
     reports = reports_of(row, profile, limit_headers.server_clock(row, profile, now_utc))
-    return Facts(None, Hint(reports)) if reports else SUCCESS_FACTS
+    return Hint(reports) if reports else None
 
 
 def _agent_facts(response: RawResponse, profile: Profile, now_utc: float, zone: str) -> Facts:

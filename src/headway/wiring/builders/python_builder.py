@@ -13,6 +13,7 @@ from pathlib import Path
 
 from headway.config import Config, ProviderConfig, WorkersConfig
 from headway.config.kinds.python import size_of, workers_of
+from headway.config.settings import ToolWorkersConfig
 from headway.errors import ConfigError
 from headway.providers.scrubber import Scrubber
 from headway.wiring.builders.provider_builder import Built, ProviderBuilder
@@ -29,6 +30,13 @@ class PythonBuilder(ProviderBuilder):
 
         self.verify(config, provider)
         workers = workers_of(provider)
+        if isinstance(workers, ToolWorkersConfig):
+            from headway.executors.tool_adapter import ToolAdapter
+
+            place = f"tools in {workers.target}"
+            return Built(
+                ToolAdapter(workers, size_of(workers), place, Scrubber(secrets), provider.max_answer_bytes)
+            )
         assert provider.model is not None  # By default the name of its function.
         adapter = PythonAdapter(
             workers,
@@ -44,6 +52,8 @@ class PythonBuilder(ProviderBuilder):
     def verify(self, config: Config, provider: ProviderConfig) -> str:
         """Check that the function and the preflight command exist."""
         workers = workers_of(provider)
+        if isinstance(workers, ToolWorkersConfig):  # The flow was checked.
+            return f"tools in {workers.target}"
         _check_workers(workers, str(config.root), _place(config, provider))
         return f"{workers.target} was found ({size_of(workers)} × {workers.isolation})"
 

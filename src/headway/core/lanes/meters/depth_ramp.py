@@ -7,7 +7,8 @@ debt it was sent at, and the reach is a multiple of the proven debt: the ramp gr
 
 Most buckets hold one second, ten seconds or a minute: these are the spans that providers document. So the ramp does not
 run across such a depth. It goes a few requests beyond it and waits for their answers. At these depths a wrong guess costs
-those few requests. At any other depth it costs the rest of one round trip's growth. If headers imply the depth, only
+those few requests. At any other depth it costs the rest of one round trip's growth, which is small as long as much work is
+left (`pace`). If headers imply the depth, only
 these stops are in doubt, and the ramp goes from one to the next at once.
 
 One refusal ends the ramp. By then every accepted request is charged and every refused one is refunded,
@@ -30,6 +31,10 @@ STOPS_S: Final = (1.0, 10.0, 60.0)
 GROWTH: Final = 10.0**0.5
 BOLD: Final = 10.0
 SLOW: Final = 1.0
+#: While so many units have yet to start, the ramp from the first stop to the last may take this share of the time that they take at
+#: the limit. The bucket is used up before the work is done all the same, and a refusal that comes back late has cost little.
+PATIENT: Final = 1_000
+PATIENCE: Final = 0.8
 #: Requests that go beyond a stop. They are the cost if the bucket ends there.
 BEYOND: Final = 2.5
 #: The least that small requests go beyond it: the network may delay a burst by that much, and estimates are not exact.
@@ -54,11 +59,22 @@ _ALWAYS: Final = float("-inf")
 class DepthRamp:
     """The ramp of one lane. Its meters share it: a provider counts all its limits over the same span."""
 
-    __slots__ = ("_extended_at", "_extra_s", "_pause_s", "ended", "last_seq", "proven_s", "rest_until")
+    __slots__ = (
+        "_extended_at",
+        "_extra_s",
+        "_pause_s",
+        "ended",
+        "last_seq",
+        "most_growth",
+        "proven_s",
+        "rest_until",
+    )
 
     def __init__(self) -> None:
         #: The largest debt that any of the meters has proven possible.
         self.proven_s = FIRST_DEPTH_S
+        #: The most that the reach is of the proven debt.
+        self.most_growth = GROWTH
         #: Whether a refusal has ended it.
         self.ended = False
         #: The lane's last send when it ended.
@@ -80,6 +96,8 @@ class DepthRamp:
         if self.ended:
             return proven_s if now < self.rest_until else proven_s + unit_s
         proven_s = self.proven_s = max(proven_s, self.proven_s)
+        if not reported and growth > self.most_growth:
+            growth = self.most_growth
         for stop_s in STOPS_S:
             beyond_s = max(BEYOND * unit_s, LEAST_BEYOND_S, BEYOND_SHARE * stop_s)
             if reported:
@@ -87,6 +105,15 @@ class DepthRamp:
             if proven_s < stop_s + (LEAST_PROOF_S if reported else beyond_s / 2.0):
                 return min(stop_s + beyond_s, max(proven_s + beyond_s, growth * proven_s))
         return growth * proven_s
+
+    def pace(self, round_trip_s: float, left_s: float) -> None:
+        """An answer took so long; the units that have yet to start take `left_s` at the limit."""
+        trips = max(1.0, PATIENCE * left_s / max(round_trip_s, LATE_S))
+        self.most_growth = max((STOPS_S[-1] / STOPS_S[0]) ** (1.0 / trips), 1.0)
+
+    def hurry(self) -> None:
+        """Little work is left, or it is not known how much."""
+        self.most_growth = GROWTH
 
     def extend(self, sent_at: float, unit_s: float, now: float) -> None:
         """A request that was sent at the reach was accepted, and its report shows a smaller debt: go a little further.

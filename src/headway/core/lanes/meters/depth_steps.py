@@ -11,7 +11,7 @@ from typing import Final
 from headway.core.lanes.estimate import ENOUGH, Estimator
 from headway.core.lanes.job_share import WHOLE
 from headway.core.lanes.meters.caution import CALM, Caution
-from headway.core.lanes.meters.depth_ramp import LEAST_PROOF_S, STEP_BURST_S, STEP_PACE, STEP_TIMES
+from headway.core.lanes.meters.depth_ramp import LEAST_PROOF_S, PATIENT, STEP_BURST_S, STEP_PACE, STEP_TIMES
 from headway.core.lanes.meters.limit_meters import LimitMeters
 from headway.core.lanes.meters.meter import Meter
 from headway.core.lanes.queueing.queue import ALWAYS, Entry
@@ -51,9 +51,14 @@ class DepthSteps:
         """An attempt starts while a depth is tested: the next waits for the gap."""
         self.next_at = max(now - STEP_BURST_S, self.next_at) + self.gap_s
 
-    def accepted(self, entry: Entry, reports: tuple[LimitReport, ...], now: float) -> None:
-        """An accepted attempt proves the debt that it was sent at."""
+    def accepted(self, entry: Entry, reports: tuple[LimitReport, ...], now: float, left: float) -> None:
+        """An accepted attempt proves the debt that it was sent at. `left`: units that have yet to start."""
         limits = self._limits
+        if PATIENT < left < float("inf"):
+            unit_s = max(meter.unit_s for meter in limits.meters)
+            limits.depth_ramp.pace(now - entry.started_at, left * unit_s)
+        else:
+            limits.depth_ramp.hurry()
         mean = self._traffic.mean_costs()
         before_s = limits.depth_ramp.proven_s
         for meter, mark in zip(entry.meters, entry.marks, strict=True):

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from headway.core.model import Costs, Estimate, Unit
+from headway.core.model import Costs, Estimate, RetryPolicy, Unit
 from headway.core.unit_states import Status
 
 if TYPE_CHECKING:
@@ -72,6 +72,11 @@ class Entry:
         self.fits = None
         #: Whether this run had not seen enough such units to know their size when it started.
         self.guess = False
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """How it is retried: its own policy, or the lane's."""
+        return self.unit.retry or self.lane.spec.retry
 
     @property
     def suspect(self) -> bool:

@@ -1,0 +1,66 @@
+"""`headway graph` as text: a line for each step, in an order in which they may run; after a run with its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headway.display.flows.node_text import MARKS
+from headway.display.flows.outcome_text import outcome_text, path_text, run_text
+from headway.flows.spec import FlowSpec
+from headway.flows.step_text import details, size_text, waits_text
+from headway.reports.flow_report import FlowReport
+from headway.safe_text import one_line
+
+
+def flow_text(flow: FlowSpec, report: FlowReport | None = None) -> str:
+    """Members of pipelines and loops, and the nodes of inner flows, are indented. `*` marks the critical path."""
+    lines = [size_text(flow)]
+    if report is not None:
+        lines.append(run_text(report))
+    if flow.inputs:
+        lines.append(f"inputs: {', '.join(flow.inputs)}")
+    lines += _lines(flow, _Outcomes(report), "", "")
+    if report is not None and (path := path_text(report)):
+        lines.append(path)
+    return "\n".join(map(one_line, lines))
+
+
+class _Outcomes:
+    """The text of each node's outcome."""
+
+    def __init__(self, report: FlowReport | None) -> None:
+        self._job = "" if report is None else report.job
+        self._nodes = {} if report is None else report.by_name()
+
+    def around(self, name: str, text: str) -> str:
+        """A line about a node, with its mark and its outcome."""
+        node = self._nodes.get(name)
+        if node is None:
+            return f"  {text}" if self._nodes else text
+        critical = " *" if node.critical else ""
+        return f"{MARKS[node.status]} {text}{critical}  — {outcome_text(node, self._job)}"
+
+
+def _lines(flow: FlowSpec, outcomes: _Outcomes, prefix: str, indent: str) -> Iterator[str]:
+    for name in flow.step_order:
+        yield indent + _line(flow, name, outcomes, prefix)
+        if name in flow.nodes:
+            yield from _inner(flow, name, outcomes, prefix, indent + "  ")
+            continue
+        for member in flow.members(name):
+            yield f"{indent}  {_line(flow, member, outcomes, prefix)}"
+            yield from _inner(flow, member, outcomes, prefix, indent + "    ")
+
+
+def _inner(flow: FlowSpec, name: str, outcomes: _Outcomes, prefix: str, indent: str) -> Iterator[str]:
+    """The nodes of an inner flow."""
+    inner = flow.nodes[name].inner
+    if inner is not None:
+        yield from _lines(inner, outcomes, f"{prefix}{name}/", indent)
+
+
+def _line(flow: FlowSpec, name: str, outcomes: _Outcomes, prefix: str) -> str:
+    step = flow.step(name)
+    after = waits_text(step)
+    text = f"{prefix}{name}  ({details(step)})" + (f"  ← {after}" if after else "")
+    return outcomes.around(prefix + name, text)

@@ -1,0 +1,125 @@
+"""How far the nodes of a flow are: for the live view, `progress.json`, lines of JSON and `headway status`.
+
+A flow may have 10,000 nodes. Views show those that matter first; lines of JSON have only those that have changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from headway.engine.observer import PartProgress, View
+from headway.reports.flow_report import FlowReport
+
+#: Every status of a node; those that people want to see come first.
+NODE_STATUSES: Final = (
+    "waiting", "running", "failed", "interrupted", "ready", "pending", "success", "skipped",
+)  # fmt: skip
+#: Rows of a report that have nodes in them and are none.
+GROUPS: Final = frozenset({"pipeline", "loop"})
+#: The most nodes in `progress.json`, which is written twice a second.
+MOST_WRITTEN: Final = 200
+
+
+class NodeProgress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One node. `total` are its units so far, `lane` the name of the lane that they go to, `note` why it failed or was skipped, `waiting`
+    the first units that wait for the user (`headway approve`).
+    """
+
+    status: str
+    total: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    running: int = 0
+    cost_usd: float = 0.0
+    kind: str = ""
+    lane: str = ""
+    note: str = ""
+    waiting: Sequence[str] = ()
+
+
+class _HasStatus(Protocol):
+    @property
+    def status(self) -> str: ...
+
+
+class _AnyNode(_HasStatus, Protocol):
+    @property
+    def kind(self) -> str: ...
+
+
+Node = TypeVar("Node", bound=_HasStatus)
+
+
+def most_urgent(nodes: Sequence[Node], most: int) -> Sequence[Node]:
+    """At most so many nodes: all, in their order, if they are few; otherwise those that matter first."""
+    if len(nodes) <= most:
+        return nodes
+    by_status: dict[str, list[Node]] = {status: [] for status in NODE_STATUSES}
+    for node in nodes:
+        by_status.setdefault(node.status, []).append(node)
+    ordered: list[Node] = []
+    for same in by_status.values():
+        ordered += same[: most - len(ordered)]
+    return ordered
+
+
+def status_counts(nodes: Iterable[_AnyNode], more: Mapping[str, int] | None = None) -> dict[str, int]:
+    """How many nodes have each status. Pipelines and loops are no nodes. `more` counts others."""
+    counts = Counter(node.status for node in nodes if node.kind not in GROUPS)
+    counts.update(more or {})
+    return {status: counts[status] for status in NODE_STATUSES if counts[status]}
+
+
+def nodes_of_view(view: View, parts: Iterable[PartProgress]) -> dict[str, NodeProgress]:
+    """These parts of a view, by name."""
+    lanes, names = view.part_lanes, view.names
+    return {
+        part.name: NodeProgress(
+            part.status, part.total, part.succeeded, part.failed, part.running, part.cost_usd, part.kind,
+            names.get(lanes.get(part.name, ""), ""), part.note, part.waiting,
+        )
+        for part in parts
+    }  # fmt: skip
+
+
+def parts_of(nodes: Mapping[str, NodeProgress]) -> tuple[PartProgress, ...]:
+    """The same back: the parts of a view."""
+    return tuple(
+        PartProgress(
+            name, node.status, node.total, node.succeeded, node.failed, node.running, node.cost_usd, node.note, node.kind,
+            tuple(node.waiting),
+        )
+        for name, node in nodes.items()
+    )  # fmt: skip
+
+
+def nodes_of_report(report: FlowReport) -> dict[str, NodeProgress]:
+    """The nodes of a run that no process has now."""
+    return {
+        node.name: NodeProgress(
+            node.status, node.units, node.succeeded, node.failed, node.running, node.cost_usd, node.kind,
+            note=node.reason, waiting=(node.waiting,) if node.waiting else (),
+        )
+        for node in report.nodes
+    }  # fmt: skip
+
+
+class PartChanges:
+    """Which parts have changed since the last view."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, PartProgress] = {}
+
+    def news(self, parts: Iterable[PartProgress]) -> Iterator[tuple[PartProgress | None, PartProgress]]:
+        """The parts that are new or have changed, each with how it was before."""
+        last = self._last
+        for part in parts:
+            before = last.get(part.name)
+            if before is not part:
+                last[part.name] = part
+                if before != part:
+                    yield before, part
