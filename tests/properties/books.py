@@ -171,6 +171,7 @@ class Books:
             case _:
                 assert isinstance(event, events.MoreWork)
                 self.revived = True
+                self.may_repeat = self.done  # The end that was reported did not know of this work.
                 self.dry.discard(event.lane)
                 self.refreshed.add(event.lane)
 

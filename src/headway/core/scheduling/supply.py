@@ -30,9 +30,8 @@ class Supply:
         lane = self._run.lanes[event.lane]
         lane.stock.more_work()
         self._run.dirty[lane.key] = lane
-        self._run.done = (
-            False  # Also if nothing may start any more: the end that was reported did not know of it.
-        )
+        # The end that was reported did not know of this work. It is reported again even if nothing may start any more.
+        self._run.done = False
 
     def refill(self, lane: LaneState, now: float) -> None:
         """Fetch more units, unless a fetch is under way."""
