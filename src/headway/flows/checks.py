@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from headway.config.file_problems import ProblemList
 from headway.flows.expressions import parse_expression
 from headway.flows.field_types import fits
-from headway.flows.problems import ProblemList
 from headway.flows.spec import FlowSpec, LoopSpec, Merge, NodeSpec, PipelineSpec, StateField
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from headway.config.file_problems import ProblemList
 from headway.flows.expressions import parse_expression
-from headway.flows.problems import ProblemList
 from headway.flows.spec import Dependency, EdgeSpec, FlowSpec, LoopSpec, NodeSpec, PipelineSpec
 
 Step = NodeSpec | PipelineSpec | LoopSpec

@@ -13,6 +13,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from headway.config.file_problems import FileErrors, FileProblem, ProblemList
+from headway.config.yaml_file import Marked, YamlError, read_yaml
 from headway.errors import InputError
 from headway.flows.answer_form import is_json_answer
 from headway.flows.checks import check_graph
@@ -20,7 +22,6 @@ from headway.flows.dependencies import StepGraph
 from headway.flows.expressions import parse_expression
 from headway.flows.file_keys import FLOW
 from headway.flows.node_checks import check_args, check_inner_inputs, check_items, check_tool
-from headway.flows.problems import FlowErrors, FlowProblem, ProblemList
 from headway.flows.prompt_names import check_prompt
 from headway.flows.spec import (
     EdgeSpec,
@@ -34,7 +35,6 @@ from headway.flows.spec import (
     StateField,
 )
 from headway.flows.value_kinds import ReadMapping
-from headway.flows.yaml_file import Marked, YamlError, read_yaml
 
 #: Keys that only some kinds of nodes have.
 KEYS_OF_KINDS: Final = {
@@ -55,7 +55,7 @@ class CheckedFlow(msgspec.Struct, frozen=True):
     """What a check found: the flow, or None if there are errors; and all problems, sorted by line."""
 
     flow: FlowSpec | None
-    problems: tuple[FlowProblem, ...]
+    problems: tuple[FileProblem, ...]
 
 
 def load_flow(path: Path) -> FlowSpec:
@@ -70,7 +70,7 @@ def or_raise(checked: CheckedFlow, name: str) -> FlowSpec:
     errors = [one.text(name) for one in checked.problems if one.severity == "error"]
     if len(errors) == 1:
         raise InputError(errors[0])
-    raise FlowErrors(f"{name} has {len(errors):,} errors", tuple(errors))
+    raise FileErrors(f"{name} has {len(errors):,} errors", tuple(errors))
 
 
 def check_flow(path: Path) -> CheckedFlow:

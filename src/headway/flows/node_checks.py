@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from headway.config.file_problems import ProblemList
 from headway.config.near_names import near_name
 from headway.errors import HeadwayError
-from headway.flows.problems import ProblemList
 from headway.flows.prompt_names import ROOTS, names_of_prompt
 from headway.flows.spec import FlowSpec, NodeSpec
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from headway.batch.prompt_template import Template
+from headway.config.file_problems import ProblemList
 from headway.errors import UsageError
-from headway.flows.problems import ProblemList
 from headway.flows.spec import NodeSpec
 
 ROOTS: Final = ("item", "index", "state", "args", "node", "job")

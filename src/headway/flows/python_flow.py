@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import yaml
 
+from headway.config.yaml_file import marked
 from headway.errors import UsageError
 from headway.flows.flow_file import check_tree, or_raise
 from headway.flows.spec import FlowSpec
-from headway.flows.yaml_file import marked
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Names = str | Sequence[str]

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from headway.config.duration_setting import parse_duration
+from headway.config.file_problems import ProblemList
+from headway.config.yaml_file import Marked
 from headway.flows.expressions import ExpressionError, parse_expression
-from headway.flows.problems import ProblemList
 from headway.flows.spec import AUTO, MaxFailures
-from headway.flows.yaml_file import Marked
 
 #: Ids and fields.
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}", re.ASCII)

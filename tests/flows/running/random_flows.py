@@ -13,10 +13,10 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from headway.config.file_problems import ProblemList
 from headway.flows.checks import check_graph
 from headway.flows.dependencies import StepGraph
 from headway.flows.expressions import parse_expression
-from headway.flows.problems import ProblemList
 from headway.flows.spec import (
     AUTO,
     EdgeSpec,

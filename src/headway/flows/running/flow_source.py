@@ -15,11 +15,11 @@ from typing import Any, Final, Self
 import msgspec
 
 from headway.config import Config, identity_of, with_agents
+from headway.config.file_problems import FileErrors
 from headway.config.kinds.programs import AGENT_NAMES
 from headway.config.near_names import near_name
 from headway.config.routing import Router, Target
 from headway.errors import HeadwayError, MissingModel, UsageError
-from headway.flows.problems import FlowErrors
 from headway.flows.running.answer_check import check_schemas
 from headway.flows.running.dataset_rows import add_rows, dataset_digest
 from headway.flows.running.flow_form import FlowForm, FlowNode, encode_form, nodes_of
@@ -140,7 +140,7 @@ def routes_of(config: Config, spec: FlowSpec) -> Iterator[tuple[StoredRoute, str
     if problems:
         if len(problems) == 1:
             raise UsageError(problems[0])
-        raise FlowErrors(f"{spec.path.name} has {len(problems):,} errors", tuple(problems))
+        raise FileErrors(f"{spec.path.name} has {len(problems):,} errors", tuple(problems))
     return iter(found)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.flows.yaml_file import Marked, YamlError, parse_yaml, read_yaml
+from headway.config.yaml_file import Marked, YamlError, parse_yaml, read_yaml
 
 
 def test_values_know_their_lines() -> None:

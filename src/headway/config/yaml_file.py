@@ -138,7 +138,7 @@ class _Builder:
         elif isinstance(event, yaml.CollectionEndEvent):
             self._end()
         elif isinstance(event, yaml.DocumentStartEvent) and self._root is not None:
-            raise YamlError("a second document", line, hint="a flow is one document: remove the '---'")
+            raise YamlError("a second document", line, hint="the file is one document: remove the '---'")
 
     def _wants_key(self) -> bool:
         return bool(self._open) and isinstance(self._open[-1].value, dict) and self._keys[-1] is None
