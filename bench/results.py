@@ -24,17 +24,27 @@ Written by `make bench` (and `make crash`, `make soak`, `make fuzz`); do not edi
 (docs/reference/scenarios.md), so those figures are the same on every machine. Figures in real time and
 the speed of the scheduler are not. Each section is one run of the commit that it names.
 """
-_MARK: Final = re.compile(r"^<!-- section (\w+) (\S+)(?: (\S+))? -->\n", re.MULTILINE)
+_MARK: Final = re.compile(r"^<!-- section ([\w-]+) (\S+)(?: (\S+))? -->\n", re.MULTILINE)
 _MACHINE: Final = "Measured on "
 _MISSED: Final = "- missed: "
 #: The order of the sections; others come last.
 ORDER: Final = (
-    "lanes", "short", "sweep", "speed", "real", "first", "servers", "order", "sdk", "overhead", "million", "plan", "workers", "agents", "flows", "calls",
-    "crash", "soak", "fuzz",
+    "lanes", "short", "sweep", "speed", "real", "first", "cold-start", "servers", "against", "order", "sdk", "overhead", "million", "plan", "workers",
+    "agents", "flows", "evals", "calls", "ask", "crash", "soak", "fuzz",
 )  # fmt: skip
 #: What a measurement depends on, besides the machine. The results themselves lie in the same folder.
 _MEASURED: Final = ("src", "bench", "scenarios", ":!bench/RESULTS.md")
 _VIRTUAL: Final = ("src/headway/core", "src/headway/sim", "scenarios")
+#: What only one section measures, or none: no other run loads it.
+_OF_ONE: Final[dict[str, tuple[str, ...]]] = {
+    "agents": ("bench/agents",),
+    "evals": ("src/headway/evals", "src/headway/cli/evals", "bench/evals"),
+    "flows": ("src/headway/flows", "src/headway/cli/flows", "src/headway/display/flows", "bench/flows"),
+    "plan": ("bench/planning",),
+    "reviews": ("src/headway/reviews", "src/headway/cli/reviews"),
+    "servers": ("bench/servers",),
+    "watching": ("src/headway/dashboard", "bench/watching"),
+}
 #: Sections that depend on less, or on something else.
 _MEASURED_BY: Final[dict[str, tuple[str, ...]]] = {
     "lanes": (*_VIRTUAL, "bench/lanes.py"),
@@ -77,8 +87,14 @@ def outdated(root: Path, commit: str, section: str = "") -> bool:
 
 
 def _differs(root: Path, commit: str, section: str = "") -> bool:
-    paths = _MEASURED_BY.get(section, _MEASURED)
-    return _git(root, "diff", "--quiet", commit, "--", *paths).returncode != 0
+    return _git(root, "diff", "--quiet", commit, "--", *_measured_by(section)).returncode != 0
+
+
+def _measured_by(section: str) -> tuple[str, ...]:
+    if section in _MEASURED_BY:
+        return _MEASURED_BY[section]
+    elsewhere = (path for name, paths in _OF_ONE.items() if name != section for path in paths)
+    return (*_MEASURED, *(f":!{path}" for path in elsewhere))
 
 
 def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -27,6 +27,33 @@ def test_a_file_reads_as_it_was_written(tmp_path: Path) -> None:
     assert "Every bar is met." in path.read_text(encoding="utf-8")
 
 
+def test_a_section_with_a_hyphen_in_its_name_is_kept(tmp_path: Path) -> None:
+    parts = {
+        name: Part("2026-01-02", "CPython", [], ["## A", "", "1"], "0a1b2c3d")
+        for name in ("cold-start", "real")
+    }
+    results.write(tmp_path / "RESULTS.md", parts)
+    assert results.read(tmp_path / "RESULTS.md") == parts
+
+
+def test_a_section_is_not_outdated_by_code_that_only_another_one_runs(tmp_path: Path) -> None:
+    def commit(name: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+        person = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        for arguments in (["init", "-q"], ["add", "-A"], [*person, "commit", "-qm", "a change"]):
+            subprocess.run(["git", *arguments], cwd=tmp_path, check=True, capture_output=True)
+        return results.present_commit(tmp_path)
+
+    first = commit("src/headway/engine/engine.py")
+    commit("src/headway/flows/flow_file.py")
+    assert results.outdated(tmp_path, first, "flows")
+    assert not results.outdated(tmp_path, first, "million")
+    commit("src/headway/stores/store.py")
+    assert results.outdated(tmp_path, first, "million")
+
+
 def test_a_section_names_its_commit_and_is_marked_once_the_code_has_changed(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         person = ("-c", "user.name=A", "-c", "user.email=a@example.org")
