@@ -47,7 +47,7 @@ class AssertionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     tokens: TokenUse = TokenUse()
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CellVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What all assertions of a cell say together. `error` is the first error of an assertion."""
 
     passed: bool

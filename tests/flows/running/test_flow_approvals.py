@@ -12,7 +12,7 @@ from tests.crash.stage import wait_for
 from tests.flows.running.conftest import FlowFolder
 
 import headway
-from headway.cli.shared import workspace
+from headway.cli.shared import control_requests, workspace
 from headway.flows.running.job_kind import FlowKind
 from headway.wiring.store_access import open_store
 
@@ -216,6 +216,26 @@ def test_a_running_job_notices_an_approval_from_another_terminal(folder: FlowFol
         process.wait()
     assert process.returncode == 0, err
     assert folder.results("flow.one")["state"]["told"] == "yes"
+
+
+def test_a_run_that_took_an_approval_and_ended_before_the_command_came_went_on(
+    folder: FlowFolder,
+) -> None:
+    """The other process reads the approval at once, and is over before it looks for commands."""
+    folder.flow("  - {id: ok, kind: human, writes: [fine]}\n")
+    assert folder.headway("run", "flow.yaml", "--name", "one").code == 4
+
+    with pytest.MonkeyPatch.context() as patch:
+
+        def run_to_its_end(*_: object) -> bool:
+            patch.undo()
+            assert folder.headway("resume", "one").code == 0
+            return False
+
+        patch.setattr(workspace, "is_live", lambda *_: True)
+        patch.setattr(control_requests, "wait", run_to_its_end)
+        done = folder.headway("approve", "one", "ok")
+    assert done.out.splitlines() == ["approved ok of job one; it goes on"]
 
 
 def test_the_flow_of_a_python_program_goes_on_with_the_commands(folder: FlowFolder) -> None:

@@ -139,8 +139,12 @@ def _list(
 def _tell(settings: Config, store: Store, job: Job, text: str) -> bool:
     """Tell the process that runs the job; returns whether it has noticed."""
     from headway.cli.shared import control_requests, workspace
+    from headway.flows.running.recorded_run import is_done
 
     if not workspace.is_live(settings, job):
         return False
     command = store.add_command(job.id, "grow", {"text": text}, time.time())
-    return control_requests.wait(lambda: store.is_done(command), lambda: workspace.is_live(settings, job))
+    if control_requests.wait(lambda: store.is_done(command), lambda: workspace.is_live(settings, job)):
+        return True
+    # It may have read the answer before the command, and have ended.
+    return is_done(store, store.job(job.name) or job)

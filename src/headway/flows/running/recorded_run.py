@@ -20,7 +20,7 @@ from headway.flows.running.flow_form import concurrency_of, form_of
 from headway.flows.running.flow_run import FlowRun
 from headway.flows.running.node_choice import wanted_nodes
 from headway.flows.running.node_run import UnitEnd
-from headway.flows.running.stored_values import Approval, StoredValues, UnreadableValue
+from headway.flows.running.stored_values import APPROVALS, Approval, StoredValues, UnreadableValue
 from headway.stores.records import Job, UnitEndRow
 from headway.stores.store import Store
 
@@ -153,6 +153,13 @@ def rebuilt_run(store: Store, job: Job, unanswered: Collection[str] = ()) -> Flo
             unreadable[error.unit] = error.message
         else:
             return recorded.run
+
+
+def is_done(store: Store, job: Job) -> bool:
+    """Whether everything that follows from the approvals so far has ended."""
+    looked = store.values(job.id, LOOKED, 0, 1)
+    seen = msgspec.json.decode(looked[0]) if looked else 0
+    return job.ended == job.total and seen >= store.count_values(job.id, APPROVALS)
 
 
 def tolerated_failures(store: Store, job: Job) -> list[int]:
