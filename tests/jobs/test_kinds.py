@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -119,3 +121,16 @@ def test_a_batch_takes_commands_and_can_be_resumed() -> None:
 def test_a_kind_of_a_later_version_is_named() -> None:
     with pytest.raises(UsageError, match="job a-job is a later, a kind that this version does not know"):
         kind_of(job_of("later"))
+
+
+def test_a_batch_loads_no_modules_of_flows(tmp_path: Path) -> None:
+    """They are a tenth of the start-up of a small job."""
+    (tmp_path / "headway.toml").write_text('[providers.c]\nkind = "command"\ncommand = ["cat"]\n')
+    (tmp_path / "in.jsonl").write_text('{"prompt": "hello"}\n')
+    code = (
+        "import sys; from headway.cli import main; code = main(['run', 'in.jsonl', '-q']);"
+        "print(code, [name for name in sys.modules if name.startswith('headway.flows')])"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import msgspec
 
 from headway.engine.observer import PartProgress, View
-from headway.reports.flow_report import FlowReport
+
+if TYPE_CHECKING:
+    from headway.reports.flow_report import FlowReport  # A batch does not load what flows need.
 
 #: Every status of a node; those that people want to see come first.
 NODE_STATUSES: Final = (

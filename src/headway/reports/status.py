@@ -11,10 +11,8 @@ import msgspec
 from headway.config.kinds.python import PYTHON
 from headway.core.model import Kind
 from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, StopReason, UpstreamUnfinished
-from headway.flows.running.job_kind import FlowKind
-from headway.jobs.kinds import KINDS
+from headway.jobs.kinds import KINDS, has_nodes
 from headway.reason_text import unit_error
-from headway.reports.flow_report import flow_report
 from headway.reports.jobs import Failure, JobReport, job_report, state_of
 from headway.reports.node_progress import NodeProgress, nodes_of_report, status_counts
 from headway.reports.run_progress import Progress, read_progress
@@ -72,7 +70,9 @@ def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
     stops |= stops_left(store, job) if progress is None else stops_now(progress)
     nodes = {} if progress is None else progress.nodes
     counts_of_nodes = {} if progress is None else progress.node_counts
-    if job.kind == FlowKind.name and not nodes:
+    if not nodes and has_nodes(job):
+        from headway.reports.flow_report import flow_report  # Only for jobs that are flows.
+
         nodes = nodes_of_report(flow_report(store, job, state))
         counts_of_nodes = status_counts(nodes.values())
     died = any(UNKNOWN in counts for counts in per_lane.values())

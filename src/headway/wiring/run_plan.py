@@ -29,10 +29,9 @@ from headway.display.log_file import Format
 from headway.engine.cache_keys import CacheUse, ModelAddress
 from headway.engine.run_spec import AttemptListener, PriceList, RunLane, RunSpec, UnitRoute
 from headway.errors import ConfigError
-from headway.flows.running.flow_form import CONCURRENCY, UNTIL
-from headway.flows.running.key_context import ADDRESSES
 from headway.jobs.base import AnswerCheck, OutputOptions, RoutePolicy
 from headway.jobs.kinds import run_kind_of
+from headway.jobs.run_settings import ADDRESSES, CONCURRENCY, UNTIL
 from headway.providers.adapter import Adapter
 from headway.providers.dialects.addresses import root_of
 from headway.providers.limits.profiles import profile_for

@@ -25,11 +25,10 @@ from headway.jobs.find_or_add import (
     predecessors_of,
     siblings_of,
 )
-from headway.jobs.kinds import file_kind_of, run_kind_of
+from headway.jobs.kinds import KINDS, file_kind_of, run_kind_of
 from headway.stores.output_lock import OutputLock
 from headway.stores.records import LIVE, Job
 from headway.stores.store import Store
-from headway.wiring.flow_reuse import change_lines, must_have_run
 from headway.wiring.run_plan import RunFlags, check_route
 from headway.wiring.store_access import job_lock, open_store
 
@@ -59,7 +58,7 @@ def submitted(
     with open_store(config) as store:
         if flags.only_failed and (options.fresh or find(store, config, source) is None):
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
-        must_have_run(store, source)
+        _must_have_run(store, source)
         while True:
             clear_remains(store, source.digest, lambda name: job_lock(config, name))
             job, is_new = find_or_add(store, config, source, flags.output.recorded, options=options)
@@ -100,7 +99,7 @@ def _ingested(new: ReadyJob, source: JobSource, options: IngestOptions, say: Say
     kind = file_kind_of(job)
     with ExitStack() as stack:
         try:
-            kept = [] if options.fresh else change_lines(config, store, source, job)
+            kept = [] if options.fresh or not kind.makes_keys else _change_lines(config, store, source, job)
             for line in kept:
                 say(line)
             if not (siblings or predecessors or options.fresh or kept):
@@ -134,6 +133,20 @@ def _ingested(new: ReadyJob, source: JobSource, options: IngestOptions, say: Say
         if predecessors and (outdated := kind.outdated_outputs(flags.output, store, job, predecessors[0])):
             say(_about_outdated(flags.output, outdated))
         yield new._replace(job=job, flags=flags)
+
+
+def _must_have_run(store: Store, source: JobSource) -> None:
+    kind = KINDS[source.kind]
+    if isinstance(kind, FileJobKind) and kind.makes_keys:
+        from headway.wiring.flow_reuse import must_have_run  # A batch does not load what flows need.
+
+        must_have_run(store, source)
+
+
+def _change_lines(config: Config, store: Store, source: JobSource, job: Job) -> list[str]:
+    from headway.wiring.flow_reuse import change_lines
+
+    return change_lines(config, store, source, job)
 
 
 def _about_outdated(output: OutputOptions, count: int) -> str:

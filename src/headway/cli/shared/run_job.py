@@ -17,7 +17,6 @@ from headway.cli.shared.printing import flat, print_json, say
 from headway.cli.shared.resume_hint import next_step, resume_command
 from headway.config import Config, parse_duration, with_agents
 from headway.core.unit_states import GOOD
-from headway.display.event_file import EventFile, must_be_events
 from headway.display.json_lines import JsonDisplay
 from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
@@ -28,7 +27,6 @@ from headway.display.usage_text import saved_text
 from headway.engine.observer import Display
 from headway.engine.run_result import RunResult
 from headway.errors import HeadwayError, JobTaken, UsageError
-from headway.flows.running.job_kind import FlowKind
 from headway.jobs.base import FileJobKind, OutputOptions, spent_budgets
 from headway.jobs.kinds import run_kind_of
 from headway.reports.finished_runs import run_report
@@ -47,6 +45,7 @@ from headway.wiring.submission import ReadyJob
 
 if TYPE_CHECKING:
     from headway.cli.shared.detach import Detachment
+    from headway.display.event_file import EventFile
 
 
 def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **flags: Any) -> RunFlags:
@@ -58,11 +57,13 @@ def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **
     if log_file is not None and log_file.absolute() == output.path.absolute():
         raise UsageError(f"--log-file {log_file} is the results file", hint="name another file")
     events: Path | None = flags.get("events")
-    if events is not None and kind.name != FlowKind.name:
+    if events is not None and not kind.counts_nodes:
         raise UsageError("--events is for flows (.yaml)", hint="leave it out, or see --log-file")
     if events is not None and events.absolute() in (output.path.absolute(), log_file and log_file.absolute()):
         raise UsageError(f"--events {events} is another file of the run", hint="name another file")
     if events is not None:
+        from headway.display.event_file import must_be_events  # A batch does not load what flows need.
+
         must_be_events(events)  # Before a job is made.
     if flags.get("detach") and output.is_stdout:
         raise UsageError("results on standard output do not go with --detach", hint="name a file with --out")
@@ -328,6 +329,8 @@ def _events(config: Config, job: Job, flags: RunFlags) -> Iterator[EventFile | N
         return
     if str(flags.events.absolute()) in (job.input, config.db):
         raise UsageError(f"--events {flags.events} is a file of the job itself", hint="name another file")
+    from headway.display.event_file import EventFile
+
     events = EventFile(flags.events, lambda: open_store(config), job)
     try:
         yield events

@@ -21,10 +21,11 @@ from msgspec.structs import replace
 
 from headway.core.unit_states import GOOD
 from headway.flows.running.flow_form import FlowForm, FlowNode, form_of, nodes_of
-from headway.flows.running.key_context import ADDRESSES, context_of, note_context, parts_of
+from headway.flows.running.key_context import context_of, note_context, parts_of
 from headway.flows.running.node_run import NextUnit
 from headway.flows.running.reuse_choice import choice_of
 from headway.flows.running.unit_key import KEY_BYTES, OWN, UnitKeys
+from headway.jobs.run_settings import ADDRESSES
 from headway.stores.records import Job, NewUnit
 from headway.stores.store import Store
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from headway.flows.spec import FlowSpec, NodeSpec
+from headway.jobs.run_settings import CONCURRENCY
 from headway.stores.records import Job
-
-#: The setting of a run for the nodes that run at a time (`--concurrency`).
-CONCURRENCY: Final = "nodes_at_a_time"
-#: The setting of a run for the node that it goes up to (`--until`); "": all.
-UNTIL: Final = "until"
 
 
 class FlowForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

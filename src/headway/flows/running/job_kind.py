@@ -18,7 +18,7 @@ from headway.engine.run_spec import RouteAnswerCheck
 from headway.errors import UsageError
 from headway.flows.running.answer_check import route_check
 from headway.flows.running.approvals import rejected_text, rejected_units
-from headway.flows.running.flow_form import UNTIL, FlowForm, concurrency_of, form_of, nodes_of
+from headway.flows.running.flow_form import FlowForm, concurrency_of, form_of, nodes_of
 from headway.flows.running.flow_run import FlowRun
 from headway.flows.running.flow_source import FLOW, FlowSource, open_flow, with_named_agents
 from headway.flows.running.growth import FlowGrowth
@@ -35,6 +35,7 @@ from headway.flows.running.tool_programs import must_run, with_tools
 from headway.flows.spec import NodeSpec
 from headway.flows.value_of_answer import answer_value
 from headway.jobs.base import FileJobKind, JobOutput, JobSource, OutputOptions, RoutePolicy
+from headway.jobs.run_settings import UNTIL
 from headway.jobs.unit_report import Section, UnitReport, UnitText
 from headway.stores.records import Job, State, StoredRoute
 from headway.stores.store import Store

@@ -20,8 +20,6 @@ from headway.flows.running.unit_key import node_parts
 from headway.stores.records import StoredRoute
 from headway.stores.store import Store
 
-#: The setting of a run that has the address of each model: kind, address and model, by PROVIDER/MODEL.
-ADDRESSES: Final = "addresses"
 #: The list of values.
 CONTEXTS: Final = "key_contexts"
 

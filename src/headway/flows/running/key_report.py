@@ -15,7 +15,7 @@ from headway.config.near_names import near_name
 from headway.core.unit_states import GOOD, Status
 from headway.errors import UsageError
 from headway.flows.running.answer_reuse import predecessors_of
-from headway.flows.running.flow_form import CONCURRENCY, FlowNode, form_of, nodes_of
+from headway.flows.running.flow_form import FlowNode, form_of, nodes_of
 from headway.flows.running.key_context import contexts, has_units, parts_of
 from headway.flows.running.key_differences import Difference, differences
 from headway.flows.running.recorded_run import RecordedRun
@@ -23,6 +23,7 @@ from headway.flows.running.reuse_choice import choice_of
 from headway.flows.running.unit_ids import node_path
 from headway.flows.running.unit_key import KEY_BYTES, Parts, UnitKeys
 from headway.flows.spec import AUTO
+from headway.jobs.run_settings import CONCURRENCY
 from headway.stores.records import Job
 from headway.stores.store import Store
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from headway.config.near_names import near_name
 from headway.errors import UsageError
-from headway.flows.running.flow_form import UNTIL, nodes_of
+from headway.flows.running.flow_form import nodes_of
 from headway.flows.spec import FlowSpec
+from headway.jobs.run_settings import UNTIL
 from headway.stores.records import Job
 
 
