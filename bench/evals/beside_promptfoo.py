@@ -22,7 +22,7 @@ from headway.sim.bound import meter_bound_s
 TESTS: Final = 120
 #: Requests per minute, the depth of the bucket in seconds, and the latency.
 HEALTHY: Final[dict[str, Any]] = {"key": "sk-healthy", "rpm": 1500, "burst": "1s", "latency": 0.2}
-SLOW: Final[dict[str, Any]] = {"key": "sk-slow", "rpm": 240, "burst": "2s", "latency": 1.0}
+SLOW: Final[dict[str, Any]] = {"key": "sk-slow", "rpm": 150, "burst": "2s", "latency": 1.0}
 HEALTHY_RATE: Final = 25.0
 #: The time of the healthy lane ÷ the bound of its limit.
 BAR: Final = 1.15
