@@ -16,7 +16,6 @@ from headway.engine.run_spec import RenderedRequest
 from headway.errors import UsageError
 from headway.evals import templates
 from headway.evals.assertions import grading, similarity
-from headway.evals.programs.answers import is_program
 from headway.evals.programs.code_requests import (
     assertion_request,
     code_target,
@@ -27,11 +26,13 @@ from headway.evals.running.cell_values import CellValues, options_of, text_of_ou
 from headway.evals.running.eval_form import brought_by
 from headway.evals.running.planned_units import CELL, EARLIER_TURNS, OUTPUT, QUESTION, UnitPlan, assertion_at
 from headway.evals.running.target_requests import (
+    ProgramRequests,
     SentRequest,
     chat_request,
     embedding_request,
+    is_program,
     messages_in,
-    own_request,
+    target_request,
 )
 from headway.evals.spec import AssertionSpec, Cell, Code, EvalProvider, EvalSpec, PromptSpec, TestSpec
 from headway.stores.records import Job
@@ -42,7 +43,9 @@ class AnswerRequests:
     """Makes the requests of answers. `brings` has the providers that the eval describes itself."""
 
     def __init__(self, brings: Mapping[str, ProviderConfig]) -> None:
-        self._brings = brings
+        self._programs = {
+            name: ProgramRequests(provider) for name, provider in brings.items() if is_program(provider.kind)
+        }
 
     def request(
         self, target: Target, parts: tuple[EvalProvider, PromptSpec, TestSpec], values: Mapping[str, Any]
@@ -51,16 +54,16 @@ class AnswerRequests:
         provider, prompt, test = parts
         raw = "".join((test.prefix, prompt.prefix, prompt.raw, prompt.suffix, test.suffix))
         text = templates.render_prompt(raw, values)
-        brings = self.program(target)
-        if brings is not None:
+        program = self.program(target)
+        if program is not None:
             shown = {name: value for name, value in values.items() if name not in ("env", EARLIER_TURNS)}
-            return own_request(brings, text, {"vars": shown})
-        return chat_request(target, messages_in(text), options_of(provider, prompt, test))
+            return program.request(text, {"vars": shown})
+        options = options_of(provider, prompt, test)
+        return target_request(target, provider.endpoint, messages_in(text), options)
 
-    def program(self, target: Target) -> ProviderConfig | None:
-        """The provider of a target, if it is a program or an address of the configuration."""
-        brings = self._brings.get(target.provider)
-        return brings if brings is not None and is_program(brings) else None
+    def program(self, target: Target) -> ProgramRequests | None:
+        """The requests of a target that is a program or an address of the configuration; None: it has an API."""
+        return self._programs.get(target.provider)
 
 
 class LateCellRequests:
@@ -126,9 +129,9 @@ class LateCellRequests:
         return self._asked(values.target(index), question.messages, options)
 
     def _asked(self, target: Target, messages: Any, options: Mapping[str, Any]) -> SentRequest:
-        brings = self._answers.program(target)
-        if brings is not None:
-            return own_request(brings, text_of_output(msgspec.to_builtins(messages)), {"vars": {}})
+        program = self._answers.program(target)
+        if program is not None:
+            return program.request(text_of_output(msgspec.to_builtins(messages)), {"vars": {}})
         return chat_request(target, msgspec.to_builtins(messages), options)
 
     def _code(self, values: CellValues, index: int, plan: UnitPlan) -> SentRequest:

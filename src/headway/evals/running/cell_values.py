@@ -14,10 +14,10 @@ from headway.batch.answer_text import answer_of, decoded, text_of
 from headway.config.routing import Target
 from headway.errors import UsageError
 from headway.evals.assertions.graded_answer import GradedAnswer
-from headway.evals.programs.answers import PROGRAM_KINDS, output_of
+from headway.evals.programs.answers import output_of
 from headway.evals.running.eval_form import EvalForm, StoredTests, cell_of, form_of
 from headway.evals.running.planned_units import CONVERSATION, REGISTER, VARS
-from headway.evals.running.target_requests import messages_in, prompt_of
+from headway.evals.running.target_requests import is_program, messages_in, prompt_of
 from headway.evals.spec import Cell, EvalProvider, PromptSpec, TestSpec
 from headway.stores.records import Job, UnitResult
 from headway.stores.store import Store
@@ -128,7 +128,7 @@ class CellValues:
         kind = self._targets[result.provider, result.model].kind
         if kind in _CHATS:
             return _chat_output(result.body)
-        return output_of(result.body) if kind in PROGRAM_KINDS else answer_of(result.body)
+        return output_of(result.body) if is_program(kind) else answer_of(result.body)
 
     def response(self, result: UnitResult) -> dict[str, Any]:
         """An answer as code sees it, under promptfoo's names."""
@@ -180,7 +180,7 @@ class CellValues:
             latency_ms=figures.latency_ms,
             cost_usd=figures.cost_usd,
             finish_reason=finish_reason_of(result.body or b""),
-            tools=self.options(cell).get("tools"),
+            tools=tuple(self.options(cell).get("tools") or ()),
         )
 
     def figures(self, result: UnitResult) -> AnsweredFigures:

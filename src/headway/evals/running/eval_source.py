@@ -19,7 +19,7 @@ from headway.errors import HeadwayError, UsageError
 from headway.evals.config.matrix import cells as cells_of
 from headway.evals.programs.code_providers import with_code
 from headway.evals.programs.code_requests import code_target
-from headway.evals.programs.program_requests import PROGRAM_PATH
+from headway.evals.programs.program_requests import PATH as PROGRAM_PATH
 from headway.evals.running.cell_requests import AnswerRequests, rendered_problem
 from headway.evals.running.eval_form import (
     CONFIGURATION,
@@ -32,7 +32,7 @@ from headway.evals.running.eval_form import (
     with_brought,
 )
 from headway.evals.running.planned_units import EARLIER_TURNS, PlannedUnit, UnitPlanner
-from headway.evals.running.target_requests import SentRequest, chat_request, embedding_request
+from headway.evals.running.target_requests import SentRequest, embedding_request, target_request
 from headway.evals.running.taken_over import take_over
 from headway.evals.spec import Cell, EvalSpec
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
@@ -244,7 +244,8 @@ class _Intake:
             elif planned.plan.role == "embedding":
                 path = embedding_request(target, ["-"], {}).path
             else:
-                path = chat_request(target, "-", {}).path
+                endpoint = "chat" if planned.target is None else planned.target.endpoint
+                path = target_request(target, endpoint, "-", {}).path
             self._paths[key] = path
         return self._paths[key]
 

@@ -7,12 +7,15 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from headway.batch.rows import BadRow, from_fields
+from headway.batch.rows import RESPONSES, BadRow, Row, from_fields, parse
 from headway.config import KINDS
 from headway.config.routing import Router, Target
+from headway.config.kinds.eval_programs import EvalProgramKind
 from headway.config.settings import ProviderConfig
 from headway.errors import UsageError
-from headway.evals.programs.program_requests import PROGRAM_PATH, program_request
+from headway.evals.programs.program_requests import PATH as PROGRAM_PATH
+from headway.evals.programs.program_requests import program_request, program_version
+from headway.evals.spec import EvalEndpoint
 
 #: Keys of options that a row would take as its own.
 _OF_ROWS: Final = frozenset(
@@ -45,12 +48,36 @@ class OneTarget:
         """Its row has a prompt, and no settings of its own."""
 
 
+def target_request(
+    target: Target, endpoint: EvalEndpoint, prompt: str | Sequence[Any], options: Mapping[str, Any]
+) -> SentRequest:
+    """A prompt for an endpoint of a provider."""
+    if endpoint == "embeddings":
+        return embedding_request(target, [_as_text(prompt)], options)
+    if endpoint == "responses":
+        return _response_request(target, prompt, options)
+    return chat_request(target, prompt, options)
+
+
+def _as_text(prompt: str | Sequence[Any]) -> str:
+    return prompt if isinstance(prompt, str) else msgspec.json.encode(prompt).decode()
+
+
+def _response_request(
+    target: Target, prompt: str | Sequence[Any], options: Mapping[str, Any]
+) -> SentRequest:
+    """A request to OpenAI's Responses API."""
+    body = {"model": target.model, "input": prompt, **options}
+    line = msgspec.json.encode({"custom_id": "-", "method": "POST", "url": RESPONSES, "body": body})
+    return _checked(parse(1, line, cast(Router, OneTarget(target))))
+
+
 def chat_request(target: Target, prompt: str | Sequence[Any], options: Mapping[str, Any]) -> SentRequest:
     """A prompt (one user message) or the messages of a chat. Raises UsageError if the API cannot take them."""
     router = OneTarget(target)
     fields: dict[str, Any] = {key: value for key, value in options.items() if key not in _OF_ROWS}
     if router.takes_any_row:
-        fields = {"prompt": prompt if isinstance(prompt, str) else msgspec.json.encode(prompt).decode()}
+        fields = {"prompt": _as_text(prompt)}
     elif isinstance(prompt, str):
         fields["prompt"] = prompt or " "  # An empty prompt is no message.
     else:
@@ -65,16 +92,30 @@ def embedding_request(target: Target, texts: Sequence[str], options: Mapping[str
 
 
 def _sent(router: OneTarget, target: Target, fields: dict[str, Any]) -> SentRequest:
-    row = from_fields(1, {"model": target.model, **fields}, cast(Router, router))
+    return _checked(from_fields(1, {"model": target.model, **fields}, cast(Router, router)))
+
+
+def _checked(row: Row | BadRow) -> SentRequest:
     if isinstance(row, BadRow):
         raise UsageError(row.message)
     return SentRequest(row.path, row.body, row.chars, int(row.max_tokens))
 
 
-def own_request(brings: ProviderConfig, prompt: str, around: Mapping[str, Any]) -> SentRequest:
-    """The request of a provider that is a program or an address of the configuration."""
-    body = program_request(brings, prompt, dict(around))
-    return SentRequest(PROGRAM_PATH, body, len(body))
+def is_program(kind: str) -> bool:
+    """Whether a kind of provider is a program or an address that only a configuration brings."""
+    return isinstance(KINDS[kind], EvalProgramKind)
+
+
+class ProgramRequests:
+    """Makes the requests of one provider that is a program or an address of the configuration."""
+
+    def __init__(self, provider: ProviderConfig) -> None:
+        self._version = program_version(provider)
+
+    def request(self, prompt: str, around: Mapping[str, Any]) -> SentRequest:
+        """`around`: what a script is told besides the prompt."""
+        body = program_request(prompt, dict(around), self._version)
+        return SentRequest(PROGRAM_PATH, body, len(body))
 
 
 def messages_in(text: str) -> str | list[Any]:

@@ -123,7 +123,7 @@ class RowResults:
             best[number] if number in best else self._assertion(unit, test, number, one, answer)
             for number, one in enumerate(test.asserts)
         ]
-        said = verdict(test, results, answer.vars)
+        said = verdict(test, results)
         status: CellStatus = "error" if said.error else "pass" if said.passed else "fail"
         return msgspec.structs.replace(
             bare,
@@ -200,7 +200,7 @@ class RowResults:
             self._single(unit, test, (number, place), child, answer)
             for place, child in enumerate(one.children)
         ]
-        return set_result(one, number, parts, answer.vars)
+        return set_result(one, number, tuple(parts), answer.template_values)
 
     def _single(
         self,
