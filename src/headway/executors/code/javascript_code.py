@@ -19,6 +19,7 @@ import msgspec
 
 from headway.core.model import Kind, Outcome
 from headway.executors.code.code_call import CodeCall, decode_call
+from headway.executors.work_result import Death
 from headway.executors.worker_entry import Serve, UnitReply
 from headway.executors.worker_protocol import ReplyNote
 from headway.providers.error_messages import short_message
@@ -129,18 +130,15 @@ class NodeProcess:
         """Forget this process, and say how it ended."""
         process, link = self._process, self._link
         self._process = self._link = None
-        assert process is not None and link is not None
+        assert process is not None
+        assert link is not None
         link.close()
         with suppress(subprocess.TimeoutExpired):
             code = process.wait(_EXIT_S)
-            return NodeEnded(f"{text}: {_exit_text(code)}", code)
+            return NodeEnded(f"{text}: {Death(code)}", code)
         process.kill()
         process.wait()
         return NodeEnded(text)
-
-
-def _exit_text(code: int) -> str:
-    return f"killed by signal {-code}" if code < 0 else f"it exited with code {code}"
 
 
 def _reply(code: CodeCall, reply: NodeReply, most: int) -> UnitReply:
