@@ -19,7 +19,8 @@ from headway.config import settings as config_settings
 from headway.config.settings import ProviderConfig
 from headway.evals.running.planned_units import flat
 from headway.errors import UsageError
-from headway.evals.spec import Cell, Code, EvalProvider, EvalSpec, TestSpec
+from headway.evals.programs.code_providers import languages_of, with_code
+from headway.evals.spec import Cell, Code, CodeLanguage, EvalProvider, EvalSpec, TestSpec
 from headway.stores.records import Job
 from headway.stores.store import Store
 
@@ -37,6 +38,8 @@ class EvalForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     spec: EvalSpec
     brings: dict[str, Any] = {}
+    #: The languages of its code.
+    languages: tuple[CodeLanguage, ...] = ()
     rows: int = 0
     cells: int = 0
 
@@ -52,7 +55,7 @@ def form_values(spec: EvalSpec, *, rows: int, cells: int) -> dict[str, Any]:
         embedder=spec.embedder and _bare(spec.embedder),
     )
     brings = {name: _provider_values(one) for name, one in brought(spec).items()}
-    form = EvalForm(spec=bare, brings=brings, rows=rows, cells=cells)
+    form = EvalForm(spec=bare, brings=brings, languages=languages_of(spec), rows=rows, cells=cells)
     values: dict[str, Any] = msgspec.to_builtins(form, enc_hook=str, str_keys=True)
     return values
 
@@ -99,6 +102,15 @@ def with_brought(config: Config, brings: dict[str, ProviderConfig]) -> Config:
 def brought_by(job: Job) -> dict[str, ProviderConfig]:
     """The same for a job, from its form."""
     return {name: _provider_of(values) for name, values in form_of(job).brings.items()}
+
+
+def with_own(config: Config, job: Job) -> Config:
+    """The settings with all providers of a job: those that its eval describes, and those that run its code."""
+    form = form_of(job)
+    # The languages are all that is needed of its code.
+    tests = tuple(TestSpec(transform=Code(language=language)) for language in form.languages)
+    brings = {name: _provider_of(values) for name, values in form.brings.items()}
+    return with_code(with_brought(config, brings), msgspec.structs.replace(form.spec, tests=tests))
 
 
 def _bare(provider: EvalProvider) -> EvalProvider:

@@ -16,10 +16,9 @@ from headway.batch.answer_text import answer_of
 from headway.config import Config
 from headway.engine.run_spec import Render
 from headway.errors import UsageError
-from headway.evals.programs.code_providers import with_code
 from headway.evals.records import EvalView
 from headway.evals.running.cell_requests import LateCellRequests
-from headway.evals.running.eval_form import brought_by, form_of, with_brought
+from headway.evals.running.eval_form import form_of, with_own
 from headway.evals.running.eval_source import ANSWERS, CODE, EVAL, EvalSource, with_eval_providers
 from headway.evals.running.planned_units import UnitPlan
 from headway.evals.running.target_requests import prompt_of
@@ -70,7 +69,7 @@ class EvalKind(ReportKind):
             concurrency=run.concurrency or spec.max_concurrency,
             max_duration_s=run.max_duration_s or spec.max_duration_s,
         )
-        own = with_code(with_brought(config, brought_by(job)), spec)
+        own = with_own(config, job)
         return msgspec.structs.replace(own, run=run)
 
     def route_policies(self, job: Job) -> Mapping[str, RoutePolicy]:

@@ -10,7 +10,7 @@ import msgspec
 from headway.batch.rows import RESPONSES, BadRow, Row, from_fields, parse
 from headway.config import KINDS
 from headway.config.routing import Router, Target
-from headway.config.kinds.eval_programs import EvalProgramKind
+from headway.config.kinds.eval_programs import EVAL_PROGRAMS
 from headway.config.settings import ProviderConfig
 from headway.errors import UsageError
 from headway.evals.programs.program_requests import PATH as PROGRAM_PATH
@@ -22,6 +22,7 @@ _OF_ROWS: Final = frozenset(
     {"id", "custom_id", "prompt", "messages", "input", "model", "metadata", "priority", "serial", "conversation",
      "store_as", "attachments", "url", "body"}
 )  # fmt: skip
+_PROGRAMS: Final = frozenset(kind.name for kind in EVAL_PROGRAMS)
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function", "model"})
 
 
@@ -103,7 +104,7 @@ def _checked(row: Row | BadRow) -> SentRequest:
 
 def is_program(kind: str) -> bool:
     """Whether a kind of provider is a program or an address that only a configuration brings."""
-    return isinstance(KINDS[kind], EvalProgramKind)
+    return kind in _PROGRAMS
 
 
 class ProgramRequests:
