@@ -27,14 +27,14 @@ LEVEL: Final = 0.05
 MOST_WORK: Final = 4_000_000_000
 
 #: How a p-value was computed.
-TestMethod = Literal["mcnemar", "randomization", "randomization-normal"]
+SignificanceTest = Literal["mcnemar", "randomization", "randomization-normal"]
 
 
 class Significance(msgspec.Struct, frozen=True):
     """A two-sided p-value."""
 
     p_value: float
-    method: TestMethod
+    method: SignificanceTest
 
 
 def paired_significance(differences: Sequence[int]) -> Significance:
