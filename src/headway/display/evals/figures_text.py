@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from headway.display.formatting import duration, money
+from headway.display.formatting import count, duration, money
 from headway.evals.records import Column
 from headway.reports.evals.comparisons import PairComparison
 from headway.reports.evals.eval_statistics import EvalStatistics
 from headway.reports.evals.intervals import Interval, PassRate
+from headway.reports.evals.percentiles import Percentiles
 from headway.reports.evals.tally import CellCounts
 
 #: For a figure that is not known.
 NONE: Final = "–"
-#: At most so many pairs are told.
+#: At most so many pairs that differ have a line. Of so few pairs in all, each has one.
 MOST_PAIRS: Final = 6
+FEW_PAIRS: Final = 3
 
 
 def percent(share: float) -> str:
@@ -61,11 +63,14 @@ def cost_text(usd: float | None, unknown: int = 0) -> str:
     return f"at least {money(usd)}" if unknown else money(usd)
 
 
-def latency_text(milliseconds: float | None) -> str:
+def latency_text(milliseconds: float) -> str:
     """ "0.4 s", "320 ms"."""
-    if milliseconds is None:
-        return NONE
     return f"{milliseconds:.0f} ms" if milliseconds < 999.5 else duration(milliseconds / 1000)
+
+
+def median_and_p95(latency: Percentiles | None) -> tuple[str, str]:
+    """Both as text."""
+    return (NONE, NONE) if latency is None else (latency_text(latency.p50), latency_text(latency.p95))
 
 
 def provider_name(column: Column) -> str:
@@ -92,11 +97,17 @@ def counts_text(counts: CellCounts) -> str:
 
 
 def pair_lines(statistics: EvalStatistics, names: dict[int, str]) -> list[str]:
-    """The pairs of columns, those that differ most surely first."""
+    """The pairs of columns that differ by more than noise, the clearest first; the others too if they are few."""
     ordered = sorted(statistics.comparisons, key=lambda pair: (pair.corrected_p, -abs(pair.difference)))
-    lines = [pair_line(pair, names) for pair in ordered[:MOST_PAIRS]]
-    if (more := len(ordered) - len(lines)) > 0:
-        lines.append(f"… and {more:,} more {'pair' if more == 1 else 'pairs'}")
+    if len(ordered) <= FEW_PAIRS:
+        return [pair_line(pair, names) for pair in ordered]
+    clear = [pair for pair in ordered if pair.winner is not None]
+    lines = [pair_line(pair, names) for pair in clear[:MOST_PAIRS]]
+    if (more := len(clear) - len(lines)) > 0:
+        lines.append(f"… and {count(more, 'more pair')}")
+    if noise := len(ordered) - len(clear):
+        other = "other " if clear else ""
+        lines.append(f"{count(noise, f'{other}pair')} of columns: the differences may be noise")
     return lines
 
 
@@ -107,7 +118,7 @@ def pair_line(pair: PairComparison, names: dict[int, str]) -> str:
     if difference < 0:
         first, second = second, first
         difference, interval = -difference, Interval(-interval.high, -interval.low)
-    figures = f"{points(difference)} points ({points_interval(interval)}) on {pair.tests:,} {'test' if pair.tests == 1 else 'tests'}, {p_text(pair.corrected_p)}"
+    figures = f"{points(difference)} points ({points_interval(interval)}) on {count(pair.tests, 'test')}, {p_text(pair.corrected_p)}"
     if pair.winner is None:
         return f"{names[first]} and {names[second]}: {figures}; this may be noise"
     return f"{names[first]} is better than {names[second]}: {figures}"

@@ -23,8 +23,10 @@ from headway.reports.evals.eval_statistics import ColumnStatistics, statistics_o
 from headway.reports.evals.eval_summary import reason_of
 from headway.reports.evals.tally import CellCounts, EvalTally
 
-#: Control characters, half surrogates, and the two that no XML may contain.
-_FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+#: Control characters, half surrogates and the two that no XML may contain, and marks that reverse the order of a text.
+_FORBIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 #: Of an answer in a failure, so many characters are shown.
 MOST_CHARACTERS: Final = 4_000
 _NAME: Final = 200
@@ -127,7 +129,8 @@ def _details(cell: CellResult) -> Iterator[str]:
 
 def _assertion_lines(result: AssertionResult, indent: str) -> Iterator[str]:
     word = "error" if result.error else "passed" if result.passed else "failed"
-    yield f"{indent}{result.type}: {word}: {short(result.error or result.reason, _NAME)}"
+    reason = short(result.error or result.reason, _NAME)
+    yield f"{indent}{result.type}: {word}" + (f": {reason}" if reason else "")
     for part in result.parts:
         yield from _assertion_lines(part, indent + "  ")
 

@@ -17,7 +17,7 @@ from headway.display.formatting import iso
 from headway.evals.records import AssertionResult, CellResult, Column, EvalView, TokenUse
 from headway.reports.evals.eval_statistics import ColumnStatistics, EvalStatistics, statistics_of
 from headway.reports.evals.eval_summary import reason_of
-from headway.reports.evals.tally import EvalTally, leaves, plus
+from headway.reports.evals.tally import EvalTally, flat, leaves, plus
 
 VERSION: Final = 3
 #: promptfoo's reasons of a failure.
@@ -133,12 +133,11 @@ def _grading(cell: CellResult) -> dict[str, Any] | None:
         "reason": cell.reason or reason_of(cell),
         "namedScores": cell.named_scores,
         "tokensUsed": _tokens(_grader_tokens(cell)),
-        "componentResults": [part for one in cell.assertions for part in _components(one)],
+        "componentResults": [_component(one) for one in flat(cell.assertions)],
     }
 
 
-def _components(result: AssertionResult) -> list[dict[str, Any]]:
-    """An assertion, and behind a set its parts: promptfoo's list is flat."""
+def _component(result: AssertionResult) -> dict[str, Any]:
     component: dict[str, Any] = {
         "pass": result.passed,
         "score": result.score,
@@ -149,7 +148,7 @@ def _components(result: AssertionResult) -> list[dict[str, Any]]:
     }
     if result.error:
         component["error"] = result.error
-    return [component, *(part for one in result.parts for part in _components(one))]
+    return component
 
 
 def _grader_tokens(cell: CellResult) -> TokenUse:

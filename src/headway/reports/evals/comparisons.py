@@ -10,8 +10,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from headway.reports.evals.intervals import Interval, mean_share_rate, pair_correlation, paired_difference
-from headway.reports.evals.significance import LEVEL, Significance, TestMethod, holm, paired_significance
-from headway.reports.evals.tally import ColumnTally, TestScores
+from headway.reports.evals.significance import (
+    LEVEL,
+    Significance,
+    SignificanceTest,
+    holm,
+    paired_significance,
+)
+from headway.reports.evals.tally import ColumnTally, ScoresByTest
 
 #: With more columns only the best one is compared with each of the others: all pairs would be more than anyone reads.
 MOST_COLUMNS: Final = 12
@@ -38,7 +44,7 @@ class PairComparison(msgspec.Struct, frozen=True, kw_only=True):
     score_difference: float
     p_value: float
     corrected_p: float
-    method: TestMethod
+    method: SignificanceTest
     winner: int | None
 
 
@@ -83,7 +89,7 @@ def paired_tests(one: ColumnTally, other: ColumnTally) -> PairedTests:
     return paired_scores(one.tests, other.tests)
 
 
-def paired_scores(one: TestScores, other: TestScores) -> PairedTests:
+def paired_scores(one: ScoresByTest, other: ScoresByTest) -> PairedTests:
     """The same of the scores of two columns, whose places are the same tests."""
     places = [place for place in range(min(len(one.trials), len(other.trials))) if one.trials[place] and other.trials[place]]  # fmt: skip
     scale = lcm(*{one.trials[place] for place in places}, *{other.trials[place] for place in places})

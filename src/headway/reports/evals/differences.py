@@ -18,7 +18,7 @@ from headway.reports.evals.eval_statistics import EvalStatistics, statistics_of
 from headway.reports.evals.eval_summary import reason_of
 from headway.reports.evals.matching import answer_digest, cells_with_tests, matched_columns
 from headway.reports.evals.significance import holm, paired_significance
-from headway.reports.evals.tally import EvalTally, TestScores
+from headway.reports.evals.tally import EvalTally, ScoresByTest
 
 #: `changed`: another answer with the same verdict. `unjudged`: a side has no verdict (an error, or not finished).
 ChangeKind = Literal["better", "worse", "changed", "same", "unjudged", "new", "gone"]
@@ -85,21 +85,21 @@ class IndexedCell(NamedTuple):
     answer: bytes
 
 
-class TestNumbers:
+class NumberedTests:
     """Numbers of tests, and the scores of a column by them."""
 
     def __init__(self) -> None:
         self.numbers: dict[bytes, int] = {}
-        self.scores: dict[tuple[int, int], TestScores] = {}
+        self.scores: dict[tuple[int, int], ScoresByTest] = {}
 
     def add(self, side: int, key: CellKey, cell: CellResult) -> None:
         number = self.numbers.setdefault(key.test, len(self.numbers))
         if cell.status in ("pass", "fail"):
-            scores = self.scores.setdefault((side, key.column), TestScores())
+            scores = self.scores.setdefault((side, key.column), ScoresByTest())
             scores.add(number, cell.status == "pass", cell.score)
 
-    def of(self, side: int, column: int) -> TestScores:
-        scores = self.scores.get((side, column)) or TestScores()
+    def of(self, side: int, column: int) -> ScoresByTest:
+        scores = self.scores.get((side, column)) or ScoresByTest()
         scores.reach(len(self.numbers))
         return scores
 
@@ -111,7 +111,7 @@ class Comparer:
         self.views = first, second
         self.limit = limit
         self.pairs, self.only_first, self.only_second = matched_columns(first.columns, second.columns)
-        self.tests = TestNumbers()
+        self.tests = NumberedTests()
         self.changes: dict[int, Counter[ChangeKind]] = {one.prompt_index: Counter() for one, _ in self.pairs}
         self._index: dict[CellKey, IndexedCell] = {}
         self._shown: dict[CellKey, tuple[ChangeKind, CellResult]] = {}

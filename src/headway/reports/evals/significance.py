@@ -23,18 +23,18 @@ import msgspec
 
 #: A difference with a smaller corrected p-value is no noise.
 LEVEL: Final = 0.05
-#: An exact count may take so many bit operations, about a twentieth of a second.
+#: An exact count may take so many bit operations, less than a tenth of a second.
 MOST_WORK: Final = 4_000_000_000
 
 #: How a p-value was computed.
-TestMethod = Literal["mcnemar", "randomization", "randomization-normal"]
+SignificanceTest = Literal["mcnemar", "randomization", "randomization-normal"]
 
 
 class Significance(msgspec.Struct, frozen=True):
     """A two-sided p-value."""
 
     p_value: float
-    method: TestMethod
+    method: SignificanceTest
 
 
 def paired_significance(differences: Sequence[int]) -> Significance:

@@ -70,7 +70,7 @@ class MoneySum(msgspec.Struct):
         return self.usd if self.priced else None
 
 
-class TestScores:
+class ScoresByTest:
     """The verdicts of a column, test by test."""
 
     __slots__ = ("passes", "scores", "trials")
@@ -100,7 +100,7 @@ class ColumnTally:
     def __init__(self, column: Column) -> None:
         self.column = column
         self.counts = CellCounts()
-        self.tests = TestScores()
+        self.tests = ScoresByTest()
         self.score = 0.0
         self.cost, self.grading_cost = MoneySum(), MoneySum()
         self.tokens, self.grading_tokens = TokenUse(), TokenUse()
@@ -122,8 +122,9 @@ class ColumnTally:
                 self.metric_sums[name] = self.metric_sums.get(name, 0.0) + value
                 self.metric_counts[name] += 1
         self._add_use(cell)
-        for result in leaves(cell.assertions):
+        for result in flat(cell.assertions):
             self.assertions[result.passed] += not result.error
+        for result in leaves(cell.assertions):
             if result.tokens.requests or result.cost_usd is not None:
                 self.grading_cost.add(result.cost_usd)
                 self.grading_tokens = plus(self.grading_tokens, result.tokens)
@@ -161,7 +162,7 @@ class ProviderTally:
             self.latencies.append(cell.latency_ms or 0.0)
 
 
-class TestOutcome(NamedTuple):
+class RepeatedOutcome(NamedTuple):
     """A test in one column: how many of its repetitions passed, of those that have a verdict."""
 
     row: int
@@ -212,14 +213,14 @@ class EvalTally:
             self.numbers.append(cell.test)
         return number
 
-    def outcomes(self) -> Iterator[TestOutcome]:
+    def outcomes(self) -> Iterator[RepeatedOutcome]:
         """How often each test passed in each column, test by test."""
         for column in self.columns.values():
             column.tests.reach(self.tests)
         for place in range(self.tests):
             for index, column in self.columns.items():
                 if judged := column.tests.trials[place]:
-                    yield TestOutcome(
+                    yield RepeatedOutcome(
                         self.first_rows[place], self.numbers[place], index, column.tests.passes[place], judged
                     )
 
@@ -249,6 +250,13 @@ def leaves(assertions: Iterable[AssertionResult]) -> Iterator[AssertionResult]:
             yield from leaves(result.parts)
         else:
             yield result
+
+
+def flat(assertions: Iterable[AssertionResult]) -> Iterator[AssertionResult]:
+    """The assertions, each set with its parts behind it."""
+    for result in assertions:
+        yield result
+        yield from flat(result.parts)
 
 
 def plus(one: TokenUse, other: TokenUse) -> TokenUse:
