@@ -83,5 +83,6 @@ def test_a_parallel_run_equals_the_serial_one(
 def plain(cells: list[CellResult]) -> list[dict[str, Any]]:
     """Cells without what differs between two runs."""
     return [
-        {name: getattr(cell, name) for name in cell.__struct_fields__ if name not in OF_TIME} for cell in cells
+        {name: getattr(cell, name) for name in cell.__struct_fields__ if name not in OF_TIME}
+        for cell in cells
     ]

@@ -160,7 +160,12 @@ class CellValues:
         prompt: Any = messages_in(prompt_of(self.store.request(self._job, answer)[1]))
         said = prompt if isinstance(prompt, str) else prompt[-1].get("content")
         metadata = self.test(self.cell(answer)).metadata
-        return {"prompt": prompt, "input": said, "output": text_of_output(self.output(answer)), "metadata": metadata}
+        return {
+            "prompt": prompt,
+            "input": said,
+            "output": text_of_output(self.output(answer)),
+            "metadata": metadata,
+        }
 
     # -- answers to judge -----------------------------------------------------------------------------------------------
 
@@ -207,7 +212,9 @@ def _chat_output(body: bytes) -> Any:
     answer = decoded(body)
     match answer:
         case {"choices": [{"message": {"tool_calls": list(calls)} as message}, *_]} if calls:
-            return calls if not message.get("content") else {"content": message["content"], "tool_calls": calls}
+            return (
+                calls if not message.get("content") else {"content": message["content"], "tool_calls": calls}
+            )
     text = text_of(answer)
     return "" if text is None else text
 
@@ -231,5 +238,3 @@ def vectors_of(body: bytes) -> list[list[float]]:
             ordered = sorted(data, key=lambda one: one.get("index", 0))
             return [one["embedding"] for one in ordered]
     raise UsageError("the answer has no embeddings")
-
-

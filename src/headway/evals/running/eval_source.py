@@ -32,8 +32,8 @@ from headway.evals.running.eval_form import (
     with_brought,
 )
 from headway.evals.running.planned_units import EARLIER_TURNS, PlannedUnit, UnitPlanner
-from headway.evals.running.target_requests import SentRequest, embedding_request, target_request
 from headway.evals.running.taken_over import take_over
+from headway.evals.running.target_requests import SentRequest, embedding_request, target_request
 from headway.evals.spec import Cell, EvalSpec
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
 from headway.jobs.run_settings import FileLimits
@@ -260,7 +260,9 @@ class _Intake:
         """`max_tokens` of a request that is made later."""
         if planned.target is None:
             return 0
-        given = planned.target.options.get("max_tokens") or planned.target.options.get("max_completion_tokens")
+        given = planned.target.options.get("max_tokens") or planned.target.options.get(
+            "max_completion_tokens"
+        )
         return given if isinstance(given, int) else 0
 
 

@@ -167,12 +167,12 @@ def _source_text(unit: UnitReport) -> str:
     return f"answered without a call: it has the answer of {source.custom_id or source.index} in {whose}"
 
 
-def _purpose(id: str) -> str:
+def _purpose(unit: str) -> str:
     """A unit in words."""
-    cell, _, rest = id.partition("/")[2].partition("/")
-    if id.partition("/")[2] == "vars":
-        return f"variables of row {id.partition('/')[0]}:"
-    if cell.startswith("select-best"):
-        return f"best answer of row {id.partition('/')[0]}:"
-    where = f"row {id.partition('/')[0]}, column {cell}"
-    return f"{where}:" if not rest else f"{rest} of {where}:"
+    row, _, rest = unit.partition("/")
+    column, _, part = rest.partition("/")
+    if rest == "vars":
+        return f"variables of row {row}:"
+    if rest.startswith("select-best"):
+        return f"best answer of row {row}:"
+    return f"{part} of row {row}, column {column}:" if part else f"row {row}, column {column}:"

@@ -24,7 +24,7 @@ from headway.evals.records import AssertionResult, CellResult, CellStatus, EvalV
 from headway.evals.running.cell_requests import with_rubric
 from headway.evals.running.cell_values import CellValues, text_of_output, vectors_of
 from headway.evals.running.eval_form import form_of, stored_config
-from headway.evals.running.planned_units import UnitPlan, flat, needs_of
+from headway.evals.running.planned_units import UnitPlan, asked_ids, flat, needs_of
 from headway.evals.running.target_requests import prompt_of
 from headway.evals.running.unit_names import (
     PROVIDER_TRANSFORM,
@@ -184,8 +184,8 @@ class RowResults:
         """The first unit that judges a cell and has not ended."""
         own = f"{unit.custom_id}/"
         row = f"{row_of(unit.custom_id)}/select-best"
-        for id, other in self._units.items():
-            if id.startswith((own, row)) and other.status in ("pending", "assigned", "running"):
+        for name, other in self._units.items():
+            if name.startswith((own, row)) and other.status in ("pending", "assigned", "running"):
                 return other
         return None
 
@@ -227,14 +227,9 @@ class RowResults:
         one = with_rubric(test, UnitPlan(role="grader", place=place))
         return _with_cost(self._read(needs, one, number, answer, asked), asked.values())
 
-    def _asked(self, id: str, place: tuple[int, ...], one: AssertionSpec) -> dict[str, UnitResult]:
+    def _asked(self, answer: str, place: tuple[int, ...], one: AssertionSpec) -> dict[str, UnitResult]:
         """The units of an assertion, by the name of their question."""
-        if needs_of(one) != "grader":
-            return {"": self._units[assertion_unit(id, place)]}
-        return {
-            question.name: self._units[assertion_unit(id, place, question.name if question.after else "")]
-            for question in grading.question_names(one)
-        }
+        return {name: self._units[unit] for name, unit in asked_ids(answer, place, one).items()}
 
     def _read(
         self,
