@@ -41,14 +41,13 @@ function functionBody(source) {
     const rest = code.slice(end + 1).trim();
     return end < 0 || /^return\b/.test(rest) ? code : `${code.slice(0, end + 1)} return (${rest}\n);`;
   }
-  if (/\breturn\b/.test(code)) {
-    try {
-      new Function(`return (${code}\n);`); // One expression, such as a function with a return in it.
-    } catch {
-      return code;
-    }
+  const expression = `return (${code}\n);`;
+  try {
+    new Function(expression);
+    return expression;
+  } catch {
+    return code;
   }
-  return `return (${code}\n);`;
 }
 
 function inlineFunction(call) {
