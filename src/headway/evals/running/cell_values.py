@@ -5,7 +5,7 @@ All of it is read from the records, so the same is seen while the job runs, afte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,7 +16,7 @@ from headway.errors import UsageError
 from headway.evals.assertions.graded_answer import GradedAnswer
 from headway.evals.programs.answers import output_of
 from headway.evals.running.eval_form import EvalForm, StoredTests, cell_of, form_of
-from headway.evals.running.planned_units import CONVERSATION, REGISTER, VARS
+from headway.evals.running.planned_units import CONVERSATION, REGISTER, VARIABLE, VARS
 from headway.evals.running.target_requests import is_program, messages_in, prompt_of
 from headway.evals.spec import Cell, EvalProvider, PromptSpec, TestSpec
 from headway.stores.records import Job, UnitResult
@@ -60,10 +60,6 @@ class CellValues:
         """The cell of an answer."""
         return cell_of(self.result(answer).metadata)
 
-    def cell_of_row(self, index: int) -> Cell:
-        """The cell with the variables of a row: the one whose answer follows the unit `index`."""
-        return self.cell(index + 1)
-
     def target(self, index: int) -> Target:
         """Where a unit goes."""
         result = self.result(index)
@@ -101,15 +97,21 @@ class CellValues:
         """The variables of a cell: its own, changed by code, and the stored outputs that it reads."""
         own = dict(cell.vars)
         edges = self.edges(answer)
-        if VARS in edges:
-            changed = self.output(edges[VARS])
-            if not isinstance(changed, dict):
-                raise UsageError("transformVars must return an object with variables")
-            own |= changed
-        for role, writer in edges.items():
-            if role.startswith(REGISTER):
-                own[role.removeprefix(REGISTER)] = self.output(writer)
+        own |= self.changed_vars(edges)
+        for prefix in (VARIABLE, REGISTER):
+            for role, writer in edges.items():
+                if role.startswith(prefix):
+                    own[role.removeprefix(prefix)] = self.output(writer)
         return own
+
+    def changed_vars(self, edges: Mapping[str, int]) -> dict[str, Any]:
+        """What `transformVars` made of the variables of a row."""
+        if VARS not in edges:
+            return {}
+        changed = self.output(edges[VARS])
+        if not isinstance(changed, dict):
+            raise UsageError("transformVars must return an object with variables")
+        return changed
 
     def values(self, answer: int, cell: Cell) -> dict[str, Any]:
         """The variables as templates see them, with the environment."""

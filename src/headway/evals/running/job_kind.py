@@ -173,6 +173,8 @@ def _purpose(unit: str) -> str:
     column, _, part = rest.partition("/")
     if rest == "vars":
         return f"variables of row {row}:"
+    if rest.startswith("var."):
+        return f"variable {rest.removeprefix('var.')} of row {row}:"
     if rest.startswith("select-best"):
         return f"best answer of row {row}:"
     return f"{part} of row {row}, column {column}:" if part else f"row {row}, column {column}:"

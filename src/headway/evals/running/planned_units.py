@@ -19,16 +19,18 @@ from headway.evals.running.unit_names import (
     answer_unit,
     assertion_unit,
     best_unit,
+    variable_unit,
     vars_unit,
 )
 from headway.evals.spec import AssertionSpec, Cell, Code, EvalProvider, EvalSpec, TestSpec
 from headway.evals.templates import names_in
 from headway.stores.records import Edge
 
-UnitRole = Literal["vars", "answer", "transform", "code", "grader", "embedding", "best"]
+UnitRole = Literal["vars", "variable", "answer", "transform", "code", "grader", "embedding", "best"]
 
 #: The roles of edges.
 VARS: Final = "vars"
+VARIABLE: Final = "var:"
 OUTPUT: Final = "output"
 CONVERSATION: Final = "conversation"
 REGISTER: Final = "register:"
@@ -48,6 +50,7 @@ class UnitPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: UnitRole
     answer: int = -1
     place: tuple[int, ...] = ()
+    #: The question to a grader; the name of a variable.
     question: str = ""
     #: Whose transform it is: the provider's or the test's.
     of_provider: bool = False
@@ -109,14 +112,22 @@ class UnitPlanner:
         return index
 
     def _vars(self, cell: Cell, test: TestSpec) -> tuple[Edge, ...]:
-        """The edge to the row's variables, if code changes them."""
-        if test.transform_vars is None:
-            return ()
-        index = self._add(
-            vars_unit(cell.test_index), cell, UnitPlan(role="vars"),
-            code=test.transform_vars, serial=test.runs_serially,
-        )  # fmt: skip
-        return (Edge(VARS, index),)
+        """Add the units that compute the variables of a row; returns the edges to them. The answer of its first cell follows."""
+        answer = self._next + (test.transform_vars is not None) + len(test.var_code)
+        changed: tuple[Edge, ...] = ()
+        if test.transform_vars is not None:
+            index = self._add(
+                vars_unit(cell.test_index), cell, UnitPlan(role="vars", answer=answer),
+                code=test.transform_vars, serial=test.runs_serially,
+            )  # fmt: skip
+            changed = (Edge(VARS, index),)
+        edges = list(changed)
+        for name, code in test.var_code.items():
+            plan = UnitPlan(role="variable", answer=answer, question=name)
+            unit = variable_unit(cell.test_index, name)
+            index = self._add(unit, cell, plan, changed, code=code, serial=test.runs_serially)
+            edges.append(Edge(VARIABLE + name, index))
+        return tuple(edges)
 
     def _cell(self, cell: Cell, test: TestSpec, own_vars: tuple[Edge, ...]) -> tuple[int, int]:
         """Add the units of a cell; returns the indexes of its answer and of its output."""
@@ -238,7 +249,7 @@ def assertion_at(asserts: Sequence[AssertionSpec], place: Sequence[int]) -> Asse
 
 
 def _has_code(test: TestSpec) -> bool:
-    codes = [test.transform, test.transform_vars]
+    codes = [test.transform, test.transform_vars, *test.var_code.values()]
     codes += [code for _, one in flat(test.asserts) for code in (one.code, one.transform)]
     return any(code is not None for code in codes)
 
