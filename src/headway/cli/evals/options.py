@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from headway.cli.run import job_name
 from headway.cli.shared.click_options import safe_cells_option
 from headway.errors import UsageError
 
@@ -38,7 +39,7 @@ _EVAL = (
     safe_cells_option,
     click.option("--check", is_flag=True, help="List what CONFIG uses and is not supported; run nothing."),
     click.option("--dry-run", is_flag=True, help="Check the input and show the plan; send and write nothing."),
-    click.option("--name", metavar="NAME", help="Name of the new job."),
+    click.option("--name", callback=job_name, metavar="NAME", help="Name of the new job."),
     click.option("--fresh", is_flag=True, help="Start over as a new job, and ask everything again."),
     click.option("--retry-errors", is_flag=True, help="Run only what ended with an error. An error stays until its new result is recorded."),
     click.option("--filter-pattern", default="", metavar="REGEX", help="Only tests whose description matches."),

@@ -16,7 +16,7 @@ from headway.errors import UsageError
 from headway.evals.assertions.graded_answer import GradedAnswer
 from headway.evals.programs.answers import output_of
 from headway.evals.running.eval_form import EvalForm, StoredTests, cell_of, form_of
-from headway.evals.running.planned_units import CONVERSATION, REGISTER, VARIABLE, VARS
+from headway.evals.running.planned_units import CONVERSATION, EARLIER_TURNS, REGISTER, VARIABLE, VARS
 from headway.evals.running.target_requests import is_program, messages_in, prompt_of
 from headway.evals.spec import Cell, EvalProvider, PromptSpec, TestSpec
 from headway.stores.records import Job, UnitResult
@@ -41,6 +41,7 @@ class CellValues:
     def __init__(self, job: Job, store: Store) -> None:
         self.store, self.page = store, dict[int, UnitResult]()
         self._page_edges: dict[int, dict[str, int]] = {}
+        self._page_requests: dict[int, bytes] = {}
         self._job = job.id
         self.form: EvalForm = form_of(job)
         self._tests = StoredTests(job.id)
@@ -86,6 +87,15 @@ class CellValues:
         self._page_edges = {}
         for edge in self.store.edges(self._job, list(self.page)):
             self._page_edges.setdefault(edge.index, {})[edge.role] = edge.before
+        early = [
+            one.index for one in results if one.metadata is not None and one.index not in self._page_edges
+        ]
+        self._page_requests = {index: body for index, _, body in self.store.requests(self._job, early)}
+
+    def sent_prompt(self, answer: int) -> str:
+        """The prompt of an answer, as it was sent."""
+        body = self._page_requests.get(answer)
+        return prompt_of(self.store.request(self._job, answer)[1] if body is None else body)
 
     def options(self, cell: Cell) -> dict[str, Any]:
         """The parameters of a cell's request."""
@@ -159,7 +169,7 @@ class CellValues:
 
     def _turn(self, answer: int) -> dict[str, Any]:
         """One turn as `_conversation` has it."""
-        prompt: Any = messages_in(prompt_of(self.store.request(self._job, answer)[1]))
+        prompt: Any = messages_in(self.sent_prompt(answer))
         said = prompt if isinstance(prompt, str) else prompt[-1].get("content")
         metadata = self.test(self.cell(answer)).metadata
         return {
@@ -179,10 +189,13 @@ class CellValues:
     def graded_with(self, answer: int, cell: Cell, result: UnitResult, output: Any) -> GradedAnswer:
         """The same for an output that is known."""
         figures = self.figures(result)
+        known = self.vars(answer, cell)
+        if EARLIER_TURNS in self.prompt(cell).raw:
+            known[EARLIER_TURNS] = self.history(answer)
         return GradedAnswer(
             output=output,
-            vars=self.vars(answer, cell),
-            prompt=prompt_of(self.store.request(self._job, answer)[1]),
+            vars=known,
+            prompt=self.sent_prompt(answer),
             env=self.form.spec.env,
             latency_ms=figures.latency_ms,
             cost_usd=figures.cost_usd,

@@ -139,7 +139,7 @@ class EvalSource:
             options.progress(total)
         ready()
         if isinstance(sink, Store) and self.spec.cached and not options.fresh:
-            take_over(sink, job, self.is_predecessor, self.form())
+            take_over(sink, job, self.is_predecessor)
         sink.seal(job, total, intake.models, self.digest)
         return 0
 
@@ -234,6 +234,7 @@ class _Intake:
         if key not in self._routes:
             if label != CODE:
                 self._check(target.provider, target.model)
+            if label != CODE and "/" not in target.provider:  # A program's name is in the digest.
                 identity = identity_of(self._config.providers[target.provider])
                 self.models[f"{target.provider}/{target.model}"] = (target.provider, identity, target.model)
             route = StoredRoute(target.provider, target.kind, target.model, label=label)

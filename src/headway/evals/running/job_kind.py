@@ -96,7 +96,7 @@ class EvalKind(ReportKind):
         """Reports of any eval are replaced: a changed eval is a new job, and its reports stay where they were. Other files are not."""
         if store is None or options.force:
             return
-        own = {path for one in store.jobs() if one.kind == EVAL for path in _outputs_of(one)}
+        own = {path for one in store.jobs() if one.kind == EVAL for path in _outputs_of(one, job)}
         for path in (options.path, *options.more):
             if path.exists() and str(path) not in own:
                 raise UsageError(
@@ -145,9 +145,11 @@ class EvalKind(ReportKind):
         )
 
 
-def _outputs_of(job: Job) -> list[str]:
-    """The files that an eval has written."""
-    return [job.out, *job.settings.get("more_outputs", ())]
+def _outputs_of(one: Job, job: str) -> list[str]:
+    """The files that an eval has written. The job itself has written none before its first run."""
+    if one.name == job and one.started_utc is None:
+        return []
+    return [one.out, *one.settings.get("more_outputs", ())]
 
 
 def _asked(unit: UnitReport) -> Section:
