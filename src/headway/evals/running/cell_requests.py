@@ -20,6 +20,7 @@ from headway.evals.programs.code_requests import (
     assertion_request,
     code_target,
     transform_request,
+    variable_request,
     vars_request,
 )
 from headway.evals.running.cell_values import CellValues, options_of, text_of_output
@@ -87,7 +88,7 @@ class LateCellRequests:
         match plan.role:
             case "answer":
                 return self._answer(values, index)
-            case "vars" | "transform" | "code":
+            case "vars" | "variable" | "transform" | "code":
                 return self._code(values, index, plan)
             case "best":
                 return self._best(values, index, plan)
@@ -136,12 +137,9 @@ class LateCellRequests:
 
     def _code(self, values: CellValues, index: int, plan: UnitPlan) -> SentRequest:
         """Code of the configuration: it gets an output, or variables."""
-        if plan.role == "vars":
-            cell = values.cell_of_row(index)
-            code = values.test(cell).transform_vars
-            assert code is not None
-            return _program(code, vars_request(code, dict(cell.vars), {}))
         cell = values.cell(plan.answer)
+        if plan.role in ("vars", "variable"):
+            return _variables(values, index, cell, plan)
         output = values.output(values.edges(index)[OUTPUT])
         test = values.test(cell)
         if plan.role == "transform":
@@ -157,6 +155,17 @@ class LateCellRequests:
         return _program(
             assertion.code, assertion_request(assertion.code, output, _code_context(values, plan, assertion))
         )
+
+
+def _variables(values: CellValues, index: int, cell: Cell, plan: UnitPlan) -> SentRequest:
+    """Code that changes the variables of a row, or computes one."""
+    test = values.test(cell)
+    if plan.role == "vars":
+        assert test.transform_vars is not None
+        return _program(test.transform_vars, vars_request(test.transform_vars, dict(cell.vars), {}))
+    code = test.var_code[plan.question]
+    known = {**cell.vars, **values.changed_vars(values.edges(index))}
+    return _program(code, variable_request(code, plan.question, values.prompt(cell).raw, known))
 
 
 def with_rubric(test: TestSpec, plan: UnitPlan) -> AssertionSpec:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from headway.errors import HeadwayError
 from headway.evals.running.cell_requests import LateCellRequests
@@ -24,8 +24,8 @@ MOST_EARLIER: Final = 5
 _PAGE: Final = 500
 
 
-def take_over(store: Store, job: int, is_earlier: Callable[[Job], bool], form: dict[str, Any]) -> None:
-    """Give late units of a new job the answers that they have in earlier ones. `form` is the new job's."""
+def take_over(store: Store, job: int, is_earlier: Callable[[Job], bool]) -> None:
+    """Give late units of a new job the answers that they have in earlier ones."""
     jobs = sorted(store.jobs(), key=lambda one: -one.id)
     earlier = list(
         islice((one for one in jobs if one.id < job and one.good and is_earlier(one)), MOST_EARLIER)
