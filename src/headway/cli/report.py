@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from headway.config import Config
     from headway.stores.records import Job
     from headway.stores.store import Store
+
+#: The kind of job that has a page of its own.
+_EVAL: Final = "eval"
 
 
 @click.command(
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 @where_options
 def command(job: str | None, out: Path | None, force: bool, config: Path | None, db: str | None) -> None:
     """Write a report of JOB (default: the latest) as one HTML file: its totals, lanes and failures, and its units with their status, attempts,
-    cost and answer, with filters and a search. The file needs no other file and loads nothing, so it can be sent to a colleague. It has the
+    cost and answer, with filters and a search. The report of an eval has its matrix, pass rates and answers side by side. The file needs no other file and loads nothing, so it can be sent to a colleague. It has the
     answers of the job in it: send it to those who may read them.
 
     A job that still runs is reported as it is now.
@@ -69,16 +72,31 @@ def _check_target(path: Path, job: str, *, force: bool) -> None:
 
 def _write(settings: Config, store: Store, job: Job, path: Path) -> None:
     from headway.batch.output_file import unwritable
+    from headway.stores.files import Replacement
+
+    write_page_of = _write_eval if job.kind == _EVAL else _write_job
+    try:
+        with Replacement(path) as fresh:
+            write_page_of(fresh.file, settings, store, job)
+            fresh.commit()
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _write_eval(file: BinaryIO, _settings: Config, store: Store, job: Job) -> None:
+    from headway.display.html.eval_page import write_eval_page
+    from headway.evals.running.view import eval_view
+    from headway.reports.evals.eval_statistics import eval_statistics
+
+    view = eval_view(store, job)
+    write_eval_page(file, view, eval_statistics(view))
+
+
+def _write_job(file: BinaryIO, settings: Config, store: Store, job: Job) -> None:
     from headway.cli.shared import workspace
     from headway.display.html.job_page import MOST_UNITS, write_job_page
     from headway.reports.jobs import job_report
     from headway.reports.unit_rows import reported_units
-    from headway.stores.files import Replacement
 
     report = job_report(store, job, workspace.state_of(settings, job))
-    try:
-        with Replacement(path) as fresh:
-            write_job_page(fresh.file, report, job.kind, reported_units(store, job, MOST_UNITS))
-            fresh.commit()
-    except OSError as error:
-        raise unwritable(path, error) from error
+    write_job_page(file, report, job.kind, reported_units(store, job, MOST_UNITS))

@@ -154,3 +154,11 @@ function select(label, options) {
   for (const [value, text] of options) made.append(el("option", { value }, text));
   return made;
 }
+
+// A small table with its title. A head is [name, whether its cells are numbers].
+function table(title, heads, rows) {
+  if (rows.length === 0) return null;
+  const head = el("tr", {}, heads.map(([name, right]) => el("th", { scope: "col", class: right ? "number" : null }, name)));
+  const body = rows.map((cells) => el("tr", {}, cells.map((cell, n) => el(n ? "td" : "th", { scope: n ? null : "row", class: heads[n][1] ? "number" : "foreign" }, cell))));
+  return el("section", {}, el("h2", {}, title), el("div", { class: "panel scroll", tabindex: "0", role: "group", "aria-label": title }, el("table", {}, el("caption", { class: "visually-hidden" }, title), el("thead", {}, head), el("tbody", {}, body))));
+}

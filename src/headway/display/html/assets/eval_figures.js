@@ -67,6 +67,15 @@ function rate(passRate) {
   return el("div", { class: "rate" }, el("b", {}, percent(passRate.rate)), bar, el("span", { class: "interval soft small" }, text));
 }
 
+// The mean of each named metric, column by column, and the metrics that are computed from them.
+function metricsSection() {
+  const columns = EVAL.statistics.columns;
+  const means = columns.map((one) => ({ ...Object.fromEntries(Object.entries(one.metrics).map(([name, metric]) => [name, metric.mean])), ...one.derived_metrics }));
+  const names = [...new Set(means.flatMap(Object.keys))];
+  const cell = (value) => (value === undefined || value === null ? "–" : value.toFixed(2));
+  return table("Metrics, mean score", [["Metric"], ...columns.map((_, place) => [columnName(place), 1])], names.map((name) => [name, ...means.map((one) => cell(one[name]))]));
+}
+
 // What the paired comparisons say, the clearest first.
 function verdicts() {
   const pairs = [...EVAL.statistics.comparisons].sort((one, other) => one.corrected_p - other.corrected_p).slice(0, 6);

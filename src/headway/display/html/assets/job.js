@@ -17,13 +17,6 @@ function facts() {
   return el("section", { "aria-label": "Totals" }, el("div", { class: "facts" }, all.map(([value, what]) => el("div", { class: "panel fact" }, el("b", {}, value), el("span", { class: "soft small" }, what)))));
 }
 
-function table(title, heads, rows) {
-  if (rows.length === 0) return null;
-  const head = el("tr", {}, heads.map(([name, right]) => el("th", { scope: "col", class: right ? "number" : null }, name)));
-  const body = rows.map((cells) => el("tr", {}, cells.map((cell, n) => el(n ? "td" : "th", { scope: n ? null : "row", class: heads[n][1] ? "number" : "foreign" }, cell))));
-  return el("section", {}, el("h2", {}, title), el("div", { class: "panel scroll", tabindex: "0", role: "group", "aria-label": title }, el("table", {}, el("caption", { class: "visually-hidden" }, title), el("thead", {}, head), el("tbody", {}, body))));
-}
-
 function tables() {
   const lanes = JOB.lanes.map(([name, attempts, refused, tokens, cost]) => [name, count(attempts), count(refused), count(tokens), money(cost)]);
   const failures = JOB.failures.map(([code, units, message]) => [code, count(units), message]);
