@@ -49,7 +49,7 @@ class LaneLimits(msgspec.Struct, frozen=True):
 
 
 LANES: Final = (
-    LaneLimits("small", "openai:chat:gpt-4o-mini", rpm=2_400),
+    LaneLimits("small", "openai:chat:gpt-4o-mini", rpm=1_500),
     LaneLimits("large", "anthropic:messages:claude-sonnet-4-5", rpm=600),
     LaneLimits("own", "own:some-model", tpm=90_000),
 )
