@@ -13,8 +13,10 @@ from headway.display.evals.junit_xml import write_junit
 from headway.display.evals.pull_request import write_markdown
 from headway.display.evals.results_csv import write_csv
 from headway.display.evals.results_json import write_json
+from headway.display.html.eval_page import write_eval_page
 from headway.errors import HeadwayError, UsageError
 from headway.evals.records import EvalView
+from headway.reports.evals.eval_statistics import eval_statistics
 from headway.stores.files import Replacement
 
 
@@ -31,6 +33,7 @@ WRITERS: Final[dict[str, ResultWriter]] = {
     ".json": lambda file, view, options: write_json(file, view),
     ".csv": lambda file, view, options: write_csv(file, view, safe=options.safe_cells),
     ".xml": lambda file, view, options: write_junit(file, view),
+    ".html": lambda file, view, options: write_eval_page(file, view, eval_statistics(view)),
     ".md": lambda file, view, options: write_markdown(file, view),
 }
 
