@@ -80,3 +80,14 @@ class Window:
 
     def close(self) -> None:
         self._context.close()
+
+
+def opened_ms(page: Page) -> float:
+    """Milliseconds from the navigation until the page was first painted and its script had run."""
+    shown: float = page.evaluate(
+        "() => new Promise((done) => new PerformanceObserver((list) => {"
+        " const paint = list.getEntriesByName('first-contentful-paint')[0];"
+        " if (paint) done(Math.max(paint.startTime, performance.getEntriesByName('headway-opened')[0].startTime));"
+        " }).observe({ type: 'paint', buffered: true }))"
+    )
+    return shown

@@ -13,6 +13,8 @@ from tests.browser import DESKTOP, PHONE, Window, started_browser
 from tests.cli.conftest import Headway
 from tests.crash.stage import Stage
 
+MOOD = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
+
 
 @contextmanager
 def opened(path: Path, size: tuple[int, int] = DESKTOP) -> Iterator[Page]:
@@ -80,13 +82,17 @@ def test_a_unit_is_opened_and_left_with_keys(finished: Stage, headway: Headway) 
         expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_failures_and_their_reasons(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALPHA_KEY", "sk-broken-account")
-    headway("run", str(stage.input), "--name", "bad", "--max-attempts", "1", "-q")
+def test_failures_and_their_reasons(stage: Stage, headway: Headway) -> None:
+    (stage.root / "mood.json").write_text(json.dumps(MOOD), encoding="utf-8")
+    rows = [{"custom_id": text.strip("#"), "prompt": text} for text in ("#fits", "#never")]
+    (stage.root / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert headway("run", "in.jsonl", "--schema", "mood.json", "--name", "bad", "-q").code == 1
     assert headway("report", "bad").code == 0
     with opened(stage.root / "bad.html") as page:
-        expect(page.locator("tbody tr[role=row] .s-fail").first).to_contain_text("failed")
-        expect(page.get_by_role("table", name="Failures")).to_contain_text("500")
+        expect(page.get_by_role("table", name="Failures")).to_contain_text("the answer is not JSON")
+        page.get_by_label("Status").select_option("failed")
+        expect(page.locator("#count")).to_have_text("1 of 2 units")
+        expect(page.locator("tbody tr[role=row]")).to_contain_text("never")
 
 
 def test_a_phone_needs_no_sideways_scroll(finished: Stage, headway: Headway) -> None:

@@ -20,7 +20,10 @@ providers: [alpha/a, alpha/b]
 defaultTest:
   assert:
     - {type: contains, value: '{{word}}'}
-    - {type: g-eval, value: is kind, provider: alpha/judge}
+    - type: llm-rubric
+      value: is kind
+      provider: alpha/judge
+      rubricPrompt: 'say {"pass": true, "score": 0.5, "reason": "kind"}'
 tests:
   - {vars: {word: one}, options: {storeOutputAs: first}}
   - {vars: {word: [two, three]}}

@@ -47,7 +47,7 @@ def test_text_has_enough_contrast(tmp_path: Path, open_page: OpenPage, dark: boo
 def test_the_page_has_landmarks_names_and_one_way_in(tmp_path: Path, open_page: OpenPage) -> None:
     page = open_page(written(tmp_path, support_eval()))
     for role in ("banner", "main", "search"):
-        assert page.get_by_role(role).count() == 1, role  # type: ignore[arg-type]
+        assert page.get_by_role(role).count() == 1, role
     assert page.locator("html").get_attribute("lang") == "en"
     unnamed = page.evaluate(
         "() => [...document.querySelectorAll('button, input, select, table, dialog')].filter((one) =>"

@@ -37,7 +37,7 @@ async def test_a_function_gets_prompt_options_and_context_and_reports_its_usage(
     (tmp_path / "p.py").write_text(SAYS)
     async with opened("python:p.py", tmp_path, {"temperature": 0.5}) as provider:
         answer = await provider.ask("Grüße", vars={"a": 1})
-    assert value(answer) == ["Grüße", {"temperature": 0.5}, {"a": 1}]
+    assert value(answer) == ["Grüße", {"basePath": str(tmp_path), "temperature": 0.5}, {"a": 1}]
     assert answer.outcome.usage == Usage(10.0, 2.0, 4.0, 0.5)
     assert json.loads(answer.body)["metadata"] == {"a": 1}
 

@@ -7,10 +7,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.evals.programs.running_code import SECRET, Codes, code_workers, details, error, needs_node, value
+from tests.evals.programs.running_code import (
+    SECRET,
+    Codes,
+    code_workers,
+    details,
+    error,
+    needs_node,
+    send,
+    value,
+)
 from tests.executors.conftest import gone_within
 
 from headway.core.model import Kind
+from headway.evals.programs.code_requests import variable_request
+from headway.evals.spec import Code
 
 pytestmark = needs_node
 
@@ -76,6 +87,13 @@ async def test_transforms(javascript: Codes) -> None:
         error(await javascript.transforms("output.nothing", {}))
         == "the code of this transform returned nothing"
     )
+
+
+async def test_a_function_computes_a_variable(javascript: Codes) -> None:
+    file = javascript.folder / "value.cjs"
+    file.write_text("module.exports = (name, prompt, other) => ({ output: name + prompt + other.a });")
+    body = variable_request(Code("javascript", file=file), "title", "p", {"a": 1})
+    assert value(await send(javascript.adapter, body)) == "titlep1"
 
 
 # -- failures ---------------------------------------------------------------------------------------------------------

@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.evals.programs.running_code import SECRET, Codes, code_workers, details, error, value
+from tests.evals.programs.running_code import SECRET, Codes, code_workers, details, error, send, value
 from tests.executors.conftest import gone_within
 
 from headway.core.model import Kind
+from headway.evals.programs.code_requests import variable_request
+from headway.evals.spec import Code
 
 
 @pytest.fixture
@@ -78,6 +80,18 @@ async def test_transforms_return_any_value_but_none(python: Codes) -> None:
 async def test_a_transform_of_variables_returns_an_object(python: Codes) -> None:
     assert value(await python.transforms_vars("{**vars, 'b': 2}", {"a": 1})) == {"a": 1, "b": 2}
     assert "must return an object" in error(await python.transforms_vars("[vars]", {"a": 1}))
+
+
+async def test_a_function_computes_a_variable(python: Codes) -> None:
+    file = python.folder / "value.py"
+    file.write_text(
+        "def get_var(name, prompt, other):\n"
+        "    return {'output': f'{name} {prompt} {other}'} if other else {'error': 'no others'}\n"
+    )
+    code = Code("python", file=file)
+    answer = await send(python.adapter, variable_request(code, "title", "p", {"a": 1}))
+    assert value(answer) == "title p {'a': 1}"
+    assert error(await send(python.adapter, variable_request(code, "title", "p", {}))) == "no others"
 
 
 # -- failures ---------------------------------------------------------------------------------------------------------

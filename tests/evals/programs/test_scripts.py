@@ -31,7 +31,13 @@ async def test_a_script_gets_prompt_options_and_context_as_arguments_and_the_pro
     async with opened(script(tmp_path, source), tmp_path, {"a": 1}) as provider:
         output = value(await provider.ask("What's 1+1? 😀\n", vars={"b": [2]}))
     prompt = "What's 1+1? 😀\n"
-    assert json.loads(output) == [prompt, prompt, {"config": {"a": 1}}, {"b": [2]}, str(tmp_path)]
+    assert json.loads(output) == [
+        prompt,
+        prompt,
+        {"config": {"basePath": str(tmp_path), "a": 1}},
+        {"b": [2]},
+        str(tmp_path),
+    ]
 
 
 async def test_output_is_trimmed_and_has_no_colours(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ def test_transforms_follow_each_other_and_assertions_see_the_last(evals: EvalRun
         asserts=(
             AssertionSpec(type="equals", value="ECHO: SAY ONE!one"),
             AssertionSpec(type="equals", value="17", transform=python("str(len(output))")),
-            AssertionSpec(type="python", code=python("output.endswith('!one') and context['vars']['x'] == 'one'")),
+            AssertionSpec(
+                type="python", code=python("output.endswith('!one') and context['vars']['x'] == 'one'")
+            ),
         ),
     )
     [cell] = evals.run(
@@ -40,11 +42,11 @@ def test_variables_are_changed_and_computed_once_a_row(evals: EvalRuns) -> None:
         asserts=(AssertionSpec(type="contains", value="{{y}}"),),
     )
     cells = evals.run(
-        evals.spec(
-            prompts=(prompt("say {{y}}"),), providers=(named("alpha"), named("beta")), tests=(test,)
-        )
+        evals.spec(prompts=(prompt("say {{y}}"),), providers=(named("alpha"), named("beta")), tests=(test,))
     )
-    assert [(cell.prompt, cell.status, cell.vars["y"]) for cell in cells] == [("say oneone", "pass", "oneone")] * 2
+    assert [(cell.prompt, cell.status, cell.vars["y"]) for cell in cells] == [
+        ("say oneone", "pass", "oneone")
+    ] * 2
     assert evals.job.total == 3
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.config.yaml_file import Marked, marked
-from headway.evals.config.assertion_types import ALIASES, REFUSED, TYPES
+from headway.evals.config.assertion_types import WRITTEN
 from headway.evals.config.source_file import SCHEME, SourceFile
 
 EXPECTED: Final = "__expected"
@@ -29,7 +29,7 @@ _SINGLE: Final = tuple(
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _ASSERTION: Final = re.compile(
     r"(not-)?("
-    + "|".join(re.escape(name) for name in sorted((*TYPES, *ALIASES, *REFUSED), key=len, reverse=True))
+    + "|".join(re.escape(name) for name in sorted(WRITTEN, key=len, reverse=True))
     + r")(?:\((\d+(?:\.\d+)?)\))?(?::(.*))?",
     re.DOTALL,
 )

@@ -17,10 +17,10 @@ from headway.evals.config.file_trees import file_tree
 from headway.evals.config.key_sections import Fields, kind_of_value
 from headway.evals.config.key_tables import PROVIDER, PROVIDER_CONFIG
 from headway.evals.config.parameters import read_parameters
-from headway.evals.config.program_lookup import program_provider
 from headway.evals.config.provider_ids import ProviderId, Refusal, known_beginnings, parse_id
 from headway.evals.config.provider_settings import ModelSettings, ProviderNames, SettingsReader
 from headway.evals.config.source_file import SCHEME, SourceFile
+from headway.evals.programs.program_providers import program_provider
 from headway.evals.spec import EvalProvider
 
 _LISTS: Final = (".yaml", ".yml", ".json")
@@ -129,6 +129,8 @@ class ProviderReader:
         if _is_program(identity):
             return self._program(identity, fields, place, source)
         parsed = parse_id(identity)
+        if parsed is None and identity.partition(":")[0] in self._config.providers:
+            return self._own(identity.replace(":", "/", 1), fields, place, source)
         if isinstance(parsed, Refusal):
             source.refuse(line, f"{place}: {identity}", parsed.why, parsed.instead)
         elif parsed is None:

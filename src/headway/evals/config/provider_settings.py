@@ -27,7 +27,7 @@ from headway.evals.config.source_file import SourceFile
 
 _REGIONS: Final = ("AWS_BEDROCK_REGION", "AWS_REGION", "AWS_DEFAULT_REGION")
 _USUAL_REGION: Final = "us-east-1"
-_ADDRESSES: Final = ("apiBaseUrl", "baseURL", "apiHost")
+_ADDRESSES: Final = ("apiBaseUrl", "baseURL", "endpoint", "apiHost")
 #: Keys of a table, in the words of a configuration.
 _WORDS: Final = {"base_url": "apiBaseUrl", "api_key_env": "apiKeyEnvar", "api_version": "apiVersion"}
 _TOKENS: Final = 1_000_000

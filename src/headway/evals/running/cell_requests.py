@@ -139,7 +139,8 @@ class LateCellRequests:
         """Code of the configuration: it gets an output, or variables."""
         cell = values.cell(plan.answer)
         if plan.role in ("vars", "variable"):
-            return _variables(values, index, cell, plan)
+            known = {**cell.vars, **values.changed_vars(values.edges(index))}
+            return variables_request(plan, values.test(cell), values.prompt(cell), known)
         output = values.output(values.edges(index)[OUTPUT])
         test = values.test(cell)
         if plan.role == "transform":
@@ -157,15 +158,15 @@ class LateCellRequests:
         )
 
 
-def _variables(values: CellValues, index: int, cell: Cell, plan: UnitPlan) -> SentRequest:
-    """Code that changes the variables of a row, or computes one."""
-    test = values.test(cell)
+def variables_request(
+    plan: UnitPlan, test: TestSpec, prompt: PromptSpec, known: Mapping[str, Any]
+) -> SentRequest:
+    """A request for code that changes the variables of a row, or computes one. `known`: the variables so far."""
     if plan.role == "vars":
         assert test.transform_vars is not None
-        return _program(test.transform_vars, vars_request(test.transform_vars, dict(cell.vars), {}))
+        return _program(test.transform_vars, vars_request(test.transform_vars, known, {}))
     code = test.var_code[plan.question]
-    known = {**cell.vars, **values.changed_vars(values.edges(index))}
-    return _program(code, variable_request(code, plan.question, values.prompt(cell).raw, known))
+    return _program(code, variable_request(code, plan.question, prompt.raw, known))
 
 
 def with_rubric(test: TestSpec, plan: UnitPlan) -> AssertionSpec:

@@ -20,7 +20,7 @@ from headway.evals.config.matrix import cells as cells_of
 from headway.evals.programs.code_providers import with_code
 from headway.evals.programs.code_requests import code_target
 from headway.evals.programs.program_requests import PATH as PROGRAM_PATH
-from headway.evals.running.cell_requests import AnswerRequests, rendered_problem
+from headway.evals.running.cell_requests import AnswerRequests, rendered_problem, variables_request
 from headway.evals.running.eval_form import (
     CONFIGURATION,
     TESTS,
@@ -180,7 +180,7 @@ class _Intake:
         route = self._route(target, label)
         is_answer = planned.plan.role == "answer"
         metadata = cell_value(planned.cell) if is_answer else None
-        if is_answer and not planned.edges:
+        if not planned.edges:
             request = self._request(target, planned)
         else:
             body = msgspec.json.encode(planned.plan)
@@ -191,10 +191,12 @@ class _Intake:
         )  # fmt: skip
 
     def _request(self, target: Target, planned: PlannedUnit) -> SentRequest:
-        """The request of an answer that waits for nothing."""
+        """The request of a unit that waits for nothing: an answer, or code that makes variables."""
         cell = planned.cell
         spec = self._spec
         parts = (spec.providers[cell.provider], spec.prompts[cell.prompt], spec.tests[cell.test])
+        if planned.plan.role != "answer":
+            return variables_request(planned.plan, parts[2], parts[1], cell.vars)
         values: Mapping[str, Any] = {**cell.vars, "env": spec.env, EARLIER_TURNS: []}
         try:
             return self._answers.request(target, parts, values)

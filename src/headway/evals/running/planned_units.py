@@ -61,7 +61,7 @@ class UnitPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
     """A unit without its request. `target` is where it goes; None: to the default grader. Code has no target of its own."""
 
-    name: str
+    id: str
     cell: Cell
     plan: UnitPlan
     target: EvalProvider | None = None

@@ -32,10 +32,10 @@ def take_over(store: Store, job: int, is_earlier: Callable[[Job], bool]) -> None
     )
     if not earlier or not store.has_edges(job):
         return
-    sent: dict[bytes, list[int]] = {}
+    sent: dict[bytes, dict[int, None]] = {}
     for one in earlier:
-        for unit, *request in store.unchanged.sent_requests(one.id):
-            sent.setdefault(request_key(*request), []).append(unit)
+        for unit, provider, model, path, body in store.unchanged.sent_requests(one.id):
+            sent.setdefault(request_key(provider, model, path, body), {})[unit] = None
     [new] = [one for one in jobs if one.id == job]
     render = LateCellRequests(new)
     after = -1
@@ -49,5 +49,7 @@ def take_over(store: Store, job: int, is_earlier: Callable[[Job], bool]) -> None
                 continue  # It fails when it is run.
             units = sent.get(request_key(provider, model, request.path, request.body))
             if units:
-                store.unchanged.take(job, index, units.pop(0), time.time())
+                first = next(iter(units))
+                del units[first]  # No answer is taken twice.
+                store.unchanged.take(job, index, first, time.time())
         after = page[-1][0]
