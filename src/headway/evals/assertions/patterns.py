@@ -105,6 +105,8 @@ def _accepted(pattern: str) -> str:
             return match[0] if match["letter"] in _LETTERS else match["letter"]
         elif match["brace"]:
             return "\\" + match["brace"]
+        elif match[0] == r"\0":
+            return r"\x00"
         return dot if match["dot"] else match[0]
 
     return _PART.sub(accepted, pattern)
