@@ -70,6 +70,10 @@ def answer(output: Any, **fields: Any) -> GradedAnswer:
         ("is-json", SCHEMA, '{"a": 1}', True),
         ("is-json", SCHEMA, '{"a": "x"}', False),
         ("is-json", "type: array", "[1]", True),
+        ("is-json", {"items": [{"type": "integer"}], "additionalItems": False}, "[1, 2]", False),
+        ("is-json", {"prefixItems": [{"type": "integer"}]}, '["a"]', False),
+        ("is-json", {"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, "1", True),
+        ("is-json", {"properties": {"d": {"format": "date"}}}, '{"d": "soon"}', False),
         ("contains-json", None, 'so: ```json\n{"a": 1}\n```', True),
         ("contains-json", None, "no {json} here", False),
         ("contains-json", SCHEMA, 'first {"b": 1}, then {"a": 2}', True),
@@ -185,3 +189,22 @@ def test_a_set_has_the_results_of_its_parts() -> None:
 def test_a_failed_unit_is_an_error_of_its_assertion() -> None:
     graded = failed(assertion("llm-rubric", "x", weight=2), 4, answer("abc"), "the grader gave no answer")
     assert (graded.passed, graded.weight, graded.error) == (False, 2, "llm-rubric: the grader gave no answer")
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_strange_answers_are_judged_or_refused(name: str) -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    for output in (
+        deep,
+        "[" * 5000,
+        '{"a":' * 5000,
+        "\ud800",
+        '{"a": 1e999}',
+        '{"a": 123456789012345678901234567890}',
+        "\0",
+    ):
+        for value in ("a", SCHEMA, ["a"], {"min": 1}):
+            graded = judge(assertion(name, value, threshold=1), 0, answer(output, tools=TOOLS))
+            assert not (graded.error and graded.passed)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +14,14 @@ from hypothesis import strategies as st
 
 from headway.evals.assertions.graded_answer import CannotJudge
 from headway.evals.assertions.patterns import matches, pattern_problem
+
+#: Which of the texts these patterns are found in, recorded by running them in node 22.
+RECORDED = json.loads(Path(__file__).with_name("javascript_patterns.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("fact", RECORDED["patterns"], ids=lambda fact: fact["pattern"])
+def test_a_pattern_finds_what_javascript_finds(fact: dict[str, Any]) -> None:
+    assert [text for text in RECORDED["texts"] if matches(fact["pattern"], text)] == fact["found_in"]
 
 
 @pytest.mark.parametrize(

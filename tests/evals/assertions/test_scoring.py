@@ -45,7 +45,8 @@ def test_the_score_is_the_mean_by_weight(
     threshold: float | None, results: list[AssertionResult], passed: bool, score: float
 ) -> None:
     found = verdict(TestSpec(threshold=threshold), results)
-    assert (found.passed, found.score) == (passed, pytest.approx(score))
+    assert found.passed == passed
+    assert found.score == pytest.approx(score)
 
 
 def test_an_error_is_an_error_of_the_cell_and_not_a_fail() -> None:

@@ -84,3 +84,11 @@ def test_the_module_loads_nothing_else_of_headway() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "['headway', 'headway.eval']"
+
+
+def test_the_module_is_an_attribute_of_headway_that_no_star_import_brings() -> None:
+    code = (
+        "import headway; print(headway.eval.Grade(True).score)\nfrom headway import *\nprint(eval('1 + 1'))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["1.0", "2"]

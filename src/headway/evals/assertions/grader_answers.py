@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import yaml
+
 from headway.evals.assertions.graded_answer import CannotJudge, Finding
 from headway.evals.assertions.json_checks import objects_in
 from headway.evals.template_language.js_values import is_number, text_of_value, to_number
@@ -22,6 +24,10 @@ _CATEGORIES: Final[Mapping[str, tuple[str, float, str]]] = {
     "E": ("differButFactual", 1.0, "the answer differs in nothing that matters"),
 }
 _QUOTED: Final = 200
+#: Characters that are read as YAML, which is slow.
+LONGEST_YAML: Final = 20_000
+#: An anchor or an alias of YAML: a short text with them can mean a huge value.
+_ANCHOR: Final = re.compile(r"(?<![\w\"'])[&*]\w|<<")
 
 
 def rubric_finding(text: str, threshold: float | None) -> Finding:
@@ -61,7 +67,7 @@ def factuality_finding(text: str, scores: Mapping[str, Any]) -> Finding:
 
 
 def _category(text: str) -> tuple[str, str]:
-    for verdict in objects_in(text)[:1]:
+    for verdict in (objects_in(text) or _almost_json(text))[:1]:
         category = verdict.get("category")
         if isinstance(category, str) and category.strip().upper() in _CATEGORIES:
             reason = verdict.get("reason")
@@ -116,11 +122,23 @@ def best_number(text: str, count: int) -> int:
 
 def _object(text: str) -> dict[str, Any]:
     """The first JSON object in the text."""
-    objects = objects_in(text)
+    objects = objects_in(text) or _almost_json(text)
     if not objects or not isinstance(objects[0], dict):
         raise _unreadable(text, "has no JSON object")
     first: dict[str, Any] = objects[0]
     return first
+
+
+def _almost_json(text: str) -> list[Any]:
+    """The text between the first brace and the last, if it is an object in YAML: single quotes, names without quotes, a comma too many."""
+    start, end = text.find("{"), text.rfind("}") + 1
+    if not 0 <= start < end <= start + LONGEST_YAML or _ANCHOR.search(text, start, end):
+        return []
+    try:
+        value = yaml.safe_load(text[start:end])
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return []
+    return [value] if isinstance(value, dict) else []
 
 
 def _unreadable(text: str, why: str) -> CannotJudge:

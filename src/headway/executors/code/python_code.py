@@ -14,7 +14,7 @@ import msgspec
 
 from headway.core.model import Kind, Outcome
 from headway.executors.code.code_call import USUAL_FUNCTIONS, CodeCall, decode_call
-from headway.executors.python_files import imported_file
+from headway.executors.code.python_files import imported_file
 from headway.executors.worker_entry import CallRunner, JsonCall, Serve, UnitReply, traceback_of
 from headway.executors.worker_protocol import ReplyNote
 from headway.providers.error_messages import describe_exception, short_message
