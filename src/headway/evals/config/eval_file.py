@@ -25,7 +25,7 @@ from headway.evals.config.key_tables import COMMAND_LINE_OPTIONS, EVALUATE_OPTIO
 from headway.evals.config.matrix import cell_count, takes_prompt, takes_provider
 from headway.evals.config.prompt_list import read_prompts
 from headway.evals.config.provider_list import ProviderReader
-from headway.evals.config.provider_settings import SettingsReader, check_env
+from headway.evals.config.provider_settings import SettingsReader, check_env, check_lanes
 from headway.evals.config.source_file import EvalProblems, SourceFile, Unsupported
 from headway.evals.config.test_list import TestParts, TestReader, finished
 from headway.evals.spec import EvalProvider, EvalSpec, PromptSpec, TestSpec
@@ -93,6 +93,7 @@ class _EvalBuilder:
         provider_reader = ProviderReader(self._config, settings)
         providers = self._providers(fields, provider_reader)
         prompts = self._prompts(fields)
+        check_lanes(providers, self._config, source)
         graders = GraderReader(provider_reader, providers)
         tests, general = self._tests(fields, graders)
         spec = EvalSpec(

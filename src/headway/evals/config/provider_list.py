@@ -17,7 +17,7 @@ from headway.evals.config.file_trees import file_tree
 from headway.evals.config.key_sections import Fields, kind_of_value
 from headway.evals.config.key_tables import PROVIDER, PROVIDER_CONFIG
 from headway.evals.config.parameters import read_parameters
-from headway.evals.config.provider_ids import ProviderId, Refusal, known_beginnings, parse_id
+from headway.evals.config.provider_ids import ProviderId, RefusedId, known_beginnings, parse_id
 from headway.evals.config.provider_settings import ModelSettings, ProviderNames, SettingsReader
 from headway.evals.config.source_file import SCHEME, SourceFile
 from headway.evals.programs.program_providers import program_provider
@@ -131,7 +131,7 @@ class ProviderReader:
         parsed = parse_id(identity)
         if parsed is None and identity.partition(":")[0] in self._config.providers:
             return self._own(identity.replace(":", "/", 1), fields, place, source)
-        if isinstance(parsed, Refusal):
+        if isinstance(parsed, RefusedId):
             source.refuse(line, f"{place}: {identity}", parsed.why, parsed.instead)
         elif parsed is None:
             known = (*self._config.providers, *known_beginnings())
