@@ -134,6 +134,7 @@ def test_options_are_code_graders_and_parameters(tmp_path: Path) -> None:
         "gpt-x",
         None,
     ]
+    assert [part.rubric_prompt == one.rubric_prompt for part in one.asserts] == [False, True, True]
     assert one.asserts[1].grader == spec.providers[0]
     similar, factuality = other.asserts[0].children
     assert similar.grader is not None

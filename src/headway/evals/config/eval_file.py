@@ -16,6 +16,7 @@ from headway.config import Config
 from headway.config.file_problems import FileErrors, FileProblem
 from headway.config.yaml_file import Marked
 from headway.errors import InputError
+from headway.evals.assertions.derived_metrics import problem_of_expression
 from headway.evals.config.assertion_list import AssertionReader
 from headway.evals.config.env_templates import EnvTemplates
 from headway.evals.config.file_trees import config_tree, file_tree
@@ -222,6 +223,8 @@ class _EvalBuilder:
                 self._source.error(one.line, f"{place}: expected 'name' and 'value'")
             elif not isinstance(value["value"], str | int | float):
                 self._source.error(one.line, f"{place}.value: expected an expression, such as 'accuracy / 2'")
+            elif problem := problem_of_expression(str(value["value"])):
+                self._source.error(one.line, f"{place}.value: {problem}")
             else:
                 metrics[str(value["name"])] = str(value["value"])
         return metrics
