@@ -221,6 +221,7 @@ def test_a_transform_is_code(tmp_path: Path) -> None:
         ("{id: 'openai:a', config: {apiBaseUrl: 'ftp://x'}}", "config.apiBaseUrl: expected an address"),
         ("{id: 'openai:a', delay: -1}", "expected a number from 0 on, not -1"),
         ("{label: x}", "'id' is missing"),
+        ("{'openai:a': x}", "expected the settings of 'openai:a', not 'x'"),
         ("[a]", "expected an id or an object, not a list"),
         ("{id: 'openai:a', prompts: [none]}", "there is no prompt 'none'"),
     ],

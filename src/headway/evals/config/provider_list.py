@@ -70,6 +70,10 @@ class ProviderReader:
     def _of_map(self, node: Marked, place: str, source: SourceFile) -> Iterator[EvalProvider]:
         for name, inner in node.value.items():
             line = node.key_lines.get(name, node.line)
+            if not isinstance(inner.value, dict | None):
+                what = kind_of_value(inner.value)
+                source.error(line, f"{place}.{name}: expected the settings of '{name}', not {what}")
+                continue
             own = Marked({"id": Marked(name, line), **(inner.value or {})}, line)
             own.key_lines = {"id": line, **inner.key_lines}
             one = self._object(own, f"{place}.{name}", source)
