@@ -213,6 +213,11 @@ def test_errors_of_tables(tmp_path: Path) -> None:
     assert "t.csv:3: expected 3 cells, not 2" in str(found)
 
 
+def test_a_cell_may_be_a_long_document(tmp_path: Path) -> None:
+    [one] = cases_of(tmp_path, "tests: t.csv\n", t__csv="q\n" + "long " * 100_000 + "\n")
+    assert len(one.vars["q"]) == 500_000
+
+
 def test_10000_rows_are_read_in_two_seconds(tmp_path: Path) -> None:
     with (tmp_path / "t.csv").open("w", newline="") as file:
         rows = csv.writer(file)
