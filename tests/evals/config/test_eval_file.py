@@ -31,6 +31,11 @@ def test_options_of_the_run(tmp_path: Path) -> None:
     assert spec.grader.model == "g"
 
 
+def test_a_derived_metric_is_an_expression(tmp_path: Path) -> None:
+    [found] = errors(written(tmp_path, BASE + "derivedMetrics: [{name: f1, value: '2 * ('}]\n"))
+    assert found.startswith("3: derivedMetrics[0].value: ")
+
+
 def test_json_is_read_as_well(tmp_path: Path) -> None:
     path = tmp_path / "eval.json"
     path.write_text('{\n\t"prompts": ["a"],\n\t"providers": ["echo"]\n}')

@@ -132,8 +132,16 @@ def test_maps_files_and_lists(tmp_path: Path) -> None:
 
 
 def test_equal_providers_have_one_name_and_others_have_names_of_their_own(tmp_path: Path) -> None:
-    text = "providers: [openai:a, openai:b, {id: 'openai:a', config: {rateLimit: {rpm: 5}}}]\n"
+    text = "providers: [openai:a, openai:b, {id: 'openai:c', config: {rateLimit: {rpm: 5}}}]\n"
     assert [one.provider for one in providers_of(tmp_path, text)] == ["openai", "openai", "openai-2"]
+
+
+def test_a_lane_has_one_set_of_limits(tmp_path: Path) -> None:
+    text = "providers:\n  - openai:a\n  - {id: 'openai:chat:a', label: again, delay: 9}\n  - {id: 'openai:b', delay: 9}\n"
+    [found] = errors(written(tmp_path, PROMPTS + text))
+    assert found.startswith(
+        "4: provider 'again': the limits of a are not the same everywhere, as 'openai:a' in line 3"
+    )
 
 
 def test_names_of_headway_toml(tmp_path: Path) -> None:
@@ -143,14 +151,14 @@ def test_names_of_headway_toml(tmp_path: Path) -> None:
         tmp_path,
     )
     openai = provider_from("openai", {"kind": "openai", "limits": {"rpm": 7}}, tmp_path)
-    text = "providers: [alpha, alpha/m2, 'alpha:m3', {id: alpha, label: two, config: {temperature: 1, rateLimit: {tpm: 5}}}, openai:gpt-x]\n"
+    text = "providers: [alpha, alpha/m2, 'alpha:m3', {id: alpha/m4, label: two, config: {temperature: 1, rateLimit: {tpm: 5}}}, openai:gpt-x]\n"
     path = written(tmp_path, PROMPTS + text)
     found = read(path, config=settings(tmp_path, alpha=alpha, openai=openai)).providers
     assert [(one.provider, one.model) for one in found] == [
-        ("alpha", "m1"), ("alpha", "m2"), ("alpha", "m3"), ("alpha-2", "m1"), ("openai", "gpt-x"),
+        ("alpha", "m1"), ("alpha", "m2"), ("alpha", "m3"), ("alpha-2", "m4"), ("openai", "gpt-x"),
     ]  # fmt: skip
     assert [one.brings is None for one in found] == [True, True, True, False, True]
-    limits = brought(found[3]).limits_for("m1")
+    limits = brought(found[3]).limits_for("m4")
     assert (limits.rpm, limits.tpm) == (9, 5)
     assert found[3].options == {"temperature": 1}
 
@@ -213,6 +221,7 @@ def test_a_transform_is_code(tmp_path: Path) -> None:
         ("{id: 'openai:a', config: {apiBaseUrl: 'ftp://x'}}", "config.apiBaseUrl: expected an address"),
         ("{id: 'openai:a', delay: -1}", "expected a number from 0 on, not -1"),
         ("{label: x}", "'id' is missing"),
+        ("{'openai:a': x}", "expected the settings of 'openai:a', not 'x'"),
         ("[a]", "expected an id or an object, not a list"),
         ("{id: 'openai:a', prompts: [none]}", "there is no prompt 'none'"),
     ],

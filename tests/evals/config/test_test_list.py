@@ -134,6 +134,7 @@ def test_options_are_code_graders_and_parameters(tmp_path: Path) -> None:
         "gpt-x",
         None,
     ]
+    assert [part.rubric_prompt == one.rubric_prompt for part in one.asserts] == [False, True, True]
     assert one.asserts[1].grader == spec.providers[0]
     similar, factuality = other.asserts[0].children
     assert similar.grader is not None
@@ -210,6 +211,11 @@ def test_errors_of_tables(tmp_path: Path) -> None:
     assert "did you mean '__expected'?" in str(found)
     assert "t.csv:2: __threshold: expected a number, not 'high'" in str(found)
     assert "t.csv:3: expected 3 cells, not 2" in str(found)
+
+
+def test_a_cell_may_be_a_long_document(tmp_path: Path) -> None:
+    [one] = cases_of(tmp_path, "tests: t.csv\n", t__csv="q\n" + "long " * 100_000 + "\n")
+    assert len(one.vars["q"]) == 500_000
 
 
 def test_10000_rows_are_read_in_two_seconds(tmp_path: Path) -> None:

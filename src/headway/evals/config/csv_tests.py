@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.config.yaml_file import Marked, marked
+from headway.config.yaml_file import LARGEST, Marked, marked
 from headway.evals.config.assertion_types import WRITTEN
 from headway.evals.config.source_file import SCHEME, SourceFile
 
@@ -68,6 +68,7 @@ def table_rows(source: SourceFile) -> Iterator[TableRow]:
     text = source.read_text()
     if text is None:
         return
+    csv.field_size_limit(LARGEST)  # Python's own limit is shorter than a long document.
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
         columns = [name.strip() for name in next(reader, [])]

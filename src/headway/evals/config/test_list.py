@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.config.yaml_file import Marked
+from headway.evals.assertions.registry import KINDS
 from headway.evals.config.assertion_list import AssertionReader, with_factuality
 from headway.evals.config.assertion_types import EMBEDDING_TYPES
 from headway.evals.config.code_values import read_code, read_rubric
@@ -310,8 +311,20 @@ def _settled(
     """An assertion with what the options of its test say about it."""
     if "factuality" in options:
         assertion = with_factuality(assertion, options["factuality"])
+    if options.get("rubricPrompt"):
+        assertion = _with_rubric(assertion, options["rubricPrompt"])
     embedder = _unless(graders.embedding, general.embedding)
     return assertion if embedder is None else _with_embedder(assertion, embedder)
+
+
+def _with_rubric(assertion: AssertionSpec, rubric: str) -> AssertionSpec:
+    """An assertion with the rubric prompt of its test, if it has a grader and no prompt of its own."""
+    if assertion.children:
+        children = tuple(_with_rubric(one, rubric) for one in assertion.children)
+        return msgspec.structs.replace(assertion, children=children)
+    if assertion.rubric_prompt or KINDS[assertion.type].needs not in ("grader", "row"):
+        return assertion
+    return msgspec.structs.replace(assertion, rubric_prompt=rubric)
 
 
 def _with_embedder(assertion: AssertionSpec, embedder: EvalProvider) -> AssertionSpec:
