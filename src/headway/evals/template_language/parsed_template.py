@@ -36,6 +36,9 @@ _REFUSED: Final[dict[type[nodes.Node], str]] = {
 #: Nunjucks has two names for it.
 _ELSEIF: Final = re.compile(r"(\{%-?\s*)elseif\b")
 _PARSER: Final = Environment(keep_trailing_newline=True)
+# To find the names in a template, jinja2 looks its filters and tests up.
+_PARSER.filters.update(FILTERS)
+_PARSER.tests.update(TESTS)
 
 
 @lru_cache(maxsize=4096)
