@@ -50,6 +50,7 @@ def finished(stage: Stage, headway: Headway) -> Stage:
 def test_the_report_of_a_job_is_a_page_that_needs_nothing_else(finished: Stage, headway: Headway) -> None:
     done = headway("report", "ten")
     assert (done.code, done.out) == (0, "ten.html\n"), done.err
+    assert str(finished.root) not in (finished.root / "ten.html").read_text(encoding="utf-8")
     with opened(finished.root / "ten.html") as page:
         expect(page.get_by_role("heading", level=1)).to_have_text("ten")
         expect(page.locator(".fact").first).to_have_text("10of 10 units succeeded")
