@@ -15,6 +15,14 @@ from tests.crash.stage import Stage
 
 MOOD = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
 
+EVAL = """
+prompts: ["Hello {{name}}"]
+providers: [echo]
+tests:
+  - {vars: {name: Ada}, assert: [{type: equals, value: Hello Ada}]}
+  - {vars: {name: Bob}, assert: [{type: equals, value: Hello Ada}]}
+"""
+
 
 @contextmanager
 def opened(path: Path, size: tuple[int, int] = DESKTOP) -> Iterator[Page]:
@@ -94,6 +102,17 @@ def test_failures_and_their_reasons(stage: Stage, headway: Headway) -> None:
         page.get_by_label("Status").select_option("failed")
         expect(page.locator("#count")).to_have_text("1 of 2 units")
         expect(page.locator("tbody tr[role=row]")).to_contain_text("never")
+
+
+def test_the_report_of_an_eval_has_its_matrix(stage: Stage, headway: Headway) -> None:
+    (stage.root / "promptfooconfig.yaml").write_text(EVAL, encoding="utf-8")
+    done = headway("eval", "promptfooconfig.yaml", "--name", "greetings", "--out", "first.html", "-q")
+    assert done.code == 5, done.err
+    assert headway("report", "greetings", "--out", "second.html").code == 0
+    for name in ("first.html", "second.html"):
+        with opened(stage.root / name) as page:
+            assert page.locator("tbody [role=gridcell] .mark").all_inner_texts() == ["✓ pass", "✗ fail"]
+            expect(page.locator(".rate b")).to_have_text("50.0%")
 
 
 def test_a_phone_needs_no_sideways_scroll(finished: Stage, headway: Headway) -> None:
