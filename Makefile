@@ -29,7 +29,7 @@ SERVERS := .cache/servers/.setup-$(PATH_SUM)
 DBOS := .cache/dbos/.setup-$(PATH_SUM)
 # The agent CLIs take 1.4 GB, so all checkouts of the same versions share one folder of the user's cache (tests/agents_real/clis.py finds it).
 CLIS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-clis/$(shell sha256sum tests/agents_real/package.json | cut -c1-12)
-# promptfoo takes 1.6 GB, and is shared in the same way (tests/evals_real/promptfoo.py finds it).
+# promptfoo takes 1.6 GB, and is shared in the same way (bench/evals/promptfoo.py finds it).
 PROMPTFOO := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-promptfoo/$(shell sha256sum tests/evals_real/package.json | cut -c1-12)
 
 help: ## print this list

@@ -41,6 +41,14 @@ _OWN: Final = (
     "MISTRAL_",
 )
 
+_VENDOR_KEYS: Final = (
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AZURE_OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GROQ_API_KEY",
+    "MISTRAL_API_KEY",
+)
+
 
 class ConfigRun(msgspec.Struct, frozen=True):
     """A run that has ended, with its folder and the results file."""
@@ -68,7 +76,7 @@ def environ(folder: Path, fake_url: str) -> dict[str, str]:
         "OPENAI_API_KEY": "any",
         "ANTHROPIC_BASE_URL": fake_url,
         "ANTHROPIC_API_KEY": "any",
-        "AWS_BEARER_TOKEN_BEDROCK": "any",
+        **dict.fromkeys(_VENDOR_KEYS, "any"),
         "HOME": str(folder),
         "TZ": "UTC",
         "PYTHONWARNINGS": "error",

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from bench.evals import promptfoo
 from tests.agents_real import room
 from tests.agents_real.room import Room
-from tests.evals_real import promptfoo
 
 
 @pytest.fixture(scope="session")

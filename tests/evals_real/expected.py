@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 
 import yaml
+from bench.evals import promptfoo
 from tests.agents_real import room
 from tests.evals.config_runs import CONFIGS, FAKE
 from tests.evals.result_cells import read_cells, write_expected
-from tests.evals_real import promptfoo
 
 
 def main(names: list[str]) -> None:
@@ -21,7 +21,8 @@ def main(names: list[str]) -> None:
         with room.opened(place) as opened, opened.fake(place, answers) as fake:
             for name in names:
                 config, results = CONFIGS / name / "promptfooconfig.yaml", place / f"{name}.json"
-                run = promptfoo.evaluate(opened.prefix, config, fake.url, results)
+                targets = promptfoo.targets(fake.url)
+                run = promptfoo.evaluate(opened.prefix, config, results, targets)
                 if not results.exists():
                     raise SystemExit(run.printed)
                 write_expected(CONFIGS / name / "expected.json", read_cells(results))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from bench.evals import promptfoo
 from tests.agents_real.room import Room, RoomFake
 from tests.evals.config_runs import CONFIGS, FAKE, SHARED, run_config
 from tests.evals.result_cells import differences, expected_cells, read_cells
-from tests.evals_real import promptfoo
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +23,9 @@ def fake(shared_room: Room, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.parametrize("name", SHARED)
 def test_both_give_the_same_matrix(name: str, tmp_path: Path, shared_room: Room, fake: RoomFake) -> None:
     ours = run_config(name, tmp_path, fake.url, prefix=shared_room.prefix)
-    real = promptfoo.evaluate(
-        shared_room.prefix, tmp_path / "promptfooconfig.yaml", fake.url, tmp_path / "real.json"
-    )
-    assert real.results.exists(), real.printed
-    assert not differences(expected_cells(CONFIGS / name / "expected.json"), read_cells(real.results))
+    targets, results = promptfoo.targets(fake.url), tmp_path / "real.json"
+    real = promptfoo.evaluate(shared_room.prefix, tmp_path / "promptfooconfig.yaml", results, targets)
+    assert results.exists(), real.printed
+    assert not differences(expected_cells(CONFIGS / name / "expected.json"), read_cells(results))
     assert ours.results.exists(), ours.err
-    assert not differences(read_cells(real.results), read_cells(ours.results)), ours.err
+    assert not differences(read_cells(results), read_cells(ours.results)), ours.err

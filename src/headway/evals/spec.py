@@ -115,6 +115,8 @@ class TestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A test with the defaults merged in. `vars`: a list is a dimension of the cross product, anything else is one value."""
 
     vars: dict[str, Any] = {}
+    #: Variables whose value a function computes (`get_var` in Python), by name. They are not in `vars`.
+    var_code: dict[str, Code] = {}
     description: str = ""
     asserts: tuple[AssertionSpec, ...] = ()
     threshold: float | None = None

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from headway.core.model import Kind, Outcome
-from headway.executors.python_files import imported_file
+from headway.executors.code.python_files import imported_file
 from headway.executors.tool_function import ToolFunction
 from headway.executors.worker_entry import CallRunner, JsonCall, Serve, UnitReply, traceback_of
 from headway.executors.worker_protocol import ReplyNote

@@ -856,8 +856,8 @@ WHERE units.job = ? AND custom_id = ? AND status IN ('succeeded', 'cached')
     AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid);
 
 -- name: sent_requests
--- The requests of answered units that waited for others, as they were sent.
-SELECT units.uid, provider, model, path, coalesce(rendered.body, of_source.body)
+-- The requests of answered units that waited for others, as they were sent, each with the unit that has the answer.
+SELECT coalesce(hits.source, units.uid), units.uid, provider, model, path, coalesce(rendered.body, of_source.body)
 FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON requests.uid = units.uid
 LEFT JOIN rendered ON rendered.uid = units.uid
 LEFT JOIN hits ON hits.uid = units.uid LEFT JOIN rendered AS of_source ON of_source.uid = hits.source

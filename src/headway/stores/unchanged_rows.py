@@ -86,14 +86,15 @@ class UnchangedRows:
             after = page[-1][0]
 
     def sent_requests(self, job: int) -> Iterator[tuple[int, str, str, str, bytes]]:
-        """The requests of the job's answered units that waited for others: the unit's key in the store, the provider, the model, the
-        path and the body as it was sent.
+        """The requests of the job's answered units that waited for others: the key in the store of the unit that has the answer, the
+        provider, the model, the path and the body as it was sent.
         """
         after, last = span(job)
         after -= 1
         while page := self._db.execute("sent_requests", (after, last, _REQUESTS)):
-            yield from page
-            after = page[-1][0]
+            for source, _, provider, model, path, body in page:
+                yield source, provider, model, path, body
+            after = page[-1][1]
 
     def waiting_late(self, job: int, after: int, limit: int) -> list[tuple[int, str, str]]:
         """The units above the index `after` that wait and have edges, with their providers and models."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from headway.display.evals.writers import must_be_writable, write
 from headway.jobs.base import FileJobKind, JobOutput, OutputOptions, ReportKind
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -33,9 +32,8 @@ class ReportFiles:
 
     def finish(self) -> None:
         with self._open_store() as store:
-            view = self._kind.view(store, store.job(self._job.name) or self._job)
-            for path in (self._options.path, *self._options.more):
-                write(path, view, safe_cells=self._options.safe_cells)
+            job = store.job(self._job.name) or self._job
+            write_reports(self._kind, store, job, self._options)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -50,7 +48,18 @@ def output_of_kind(
     return kind.output(open_store, job, options)
 
 
+def write_reports(kind: ReportKind, store: Store, job: Job, options: OutputOptions) -> None:
+    """Write the results of a job to all files of these options."""
+    from headway.display.evals.writers import write  # A batch does not load what evals need.
+
+    view = kind.view(store, job)
+    for path in (options.path, *options.more):
+        write(path, view, safe_cells=options.safe_cells)
+
+
 def must_be_reports(paths: Iterable[Path]) -> None:
     """Raise if a report cannot be written to one of these files."""
+    from headway.display.evals.writers import must_be_writable
+
     for path in paths:
         must_be_writable(path)

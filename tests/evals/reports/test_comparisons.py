@@ -72,8 +72,8 @@ def test_partial_wins_are_weighed() -> None:
         for repetition in range(3):
             row = 3 * test + repetition
             for index, passes in enumerate((one, other)):
-                status = "pass" if repetition < passes else "fail"
-                cells.append(cell(row, index, status, test=test, repetition=repetition))
+                passed = repetition < passes
+                cells.append(cell(row, index, "pass" if passed else "fail", test=test, repetition=repetition))
     [pair] = eval_statistics(view(cells)).comparisons
     assert pair.method == "randomization"
     assert (pair.first_better, pair.second_better) == (5, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from pathlib import Path
 
 from tests.evals.running.conftest import EvalRuns, named, rows_of, settings
@@ -46,12 +47,14 @@ def test_a_delay_forces_one_request_at_a_time_in_order(folder: Path) -> None:
     with slow(folder, "5ms") as provider:
         (folder / "headway.toml").write_text(settings(provider.openai_url))
         evals = EvalRuns(folder, provider)
-        evals.run(evals.spec(providers=(named("alpha"), named("beta")), tests=rows_of(TEXTS[:3]), delay_s=0.02))
+        evals.run(
+            evals.spec(providers=(named("alpha"), named("beta")), tests=rows_of(TEXTS[:3]), delay_s=0.05)
+        )
         assert most_at_once(evals) == 1
         with evals.store() as store:
             starts = [result.started_utc or 0.0 for result in store.results(evals.job.id, -1, 10)]
         assert starts == sorted(starts)
-        assert min(after - before for before, after in zip(starts, starts[1:], strict=False)) >= 0.02
+        assert min(after - before for before, after in pairwise(starts)) >= 0.03
 
 
 def test_serial_tests_run_first_and_one_by_one(folder: Path) -> None:
@@ -89,7 +92,7 @@ def test_cells_that_the_time_did_not_allow_are_timeouts_and_run_later(folder: Pa
 def test_an_attempt_that_takes_too_long_is_a_timeout(folder: Path) -> None:
     (folder / "headway.toml").write_text("")
     with slow(folder, "5s") as provider:
-        text = settings(provider.openai_url).replace('[run]\n', "[run]\nmax_attempts = 1\n")
+        text = settings(provider.openai_url).replace("[run]\n", "[run]\nmax_attempts = 1\n")
         (folder / "headway.toml").write_text(text)
         evals = EvalRuns(folder, provider)
         contains = AssertionSpec(type="contains", value="1")

@@ -34,7 +34,7 @@ def uneven() -> Iterator[FakeProvider]:
 
 
 @st.composite
-def tests(draw: st.DrawFn) -> specs.TestSpec:
+def random_tests(draw: st.DrawFn) -> specs.TestSpec:
     x: Any = draw(st.sampled_from(["a", "b", "c"]))
     if draw(st.booleans()):
         x = ["one", "two"]
@@ -61,7 +61,7 @@ ASSERTIONS = [
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    rows=st.lists(tests(), min_size=1, max_size=5),
+    rows=st.lists(random_tests(), min_size=1, max_size=5),
     prompts=st.lists(st.sampled_from([CHAT, PLAIN]), min_size=1, max_size=2, unique=True),
     columns=st.integers(1, 2),
 )
@@ -83,5 +83,6 @@ def test_a_parallel_run_equals_the_serial_one(
 def plain(cells: list[CellResult]) -> list[dict[str, Any]]:
     """Cells without what differs between two runs."""
     return [
-        {name: getattr(cell, name) for name in cell.__struct_fields__ if name not in OF_TIME} for cell in cells
+        {name: getattr(cell, name) for name in cell.__struct_fields__ if name not in OF_TIME}
+        for cell in cells
     ]

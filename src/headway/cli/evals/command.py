@@ -2,67 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from headway.cli.shared.click_options import pace_options, safe_cells_option, where_options
+from headway.cli.evals.options import eval_options
+from headway.cli.shared.click_options import pace_options, where_options
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
     from headway.cli.shared.detach import Detachment
+    from headway.config import Config
     from headway.evals.running.eval_source import EvalSource
+    from headway.evals.running.job_kind import EvalKind
     from headway.evals.spec import EvalSpec
+    from headway.wiring.run_plan import RunFlags
 
 #: The files that are looked for without an argument.
 USUAL_FILES: Final = ("promptfooconfig.yaml", "promptfooconfig.yml", "promptfooconfig.json")
-#: --filter-failing without the name of a job.
-LATEST: Final = ""
-
-
-def _share(_ctx: click.Context, _param: click.Parameter, text: str) -> float:
-    """A share: "95%" or 0.95."""
-    number = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(%?)\s*", text)
-    value = -1.0 if number is None else float(number[1]) / (100.0 if number[2] else 1.0)
-    if not 0.0 <= value <= 1.0:
-        raise UsageError(f"--fail-under {text}: expected a share", hint="for example 95%")
-    return value
-
-
-def _pairs(_ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    """KEY=VALUE texts."""
-    for text in texts:
-        if not text.partition("=")[0].strip() or "=" not in text:
-            raise UsageError(f"--var {text}: expected KEY=VALUE", hint="for example --var language=French")
-    return {text.partition("=")[0].strip(): text.partition("=")[2] for text in texts}
-
-
-def _eval_options(command: Any) -> Any:
-    """The flags that only evals have."""
-    for option in reversed(
-        (
-            click.option("--out", "outs", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Write the results to FILE: .json, .csv, .xml (JUnit), .md or .html. Repeatable. Default: outputPath of CONFIG, or CONFIG.results.json."),
-            click.option("--force", is_flag=True, help="Replace an existing file that is no report of an eval."),
-            safe_cells_option,
-            click.option("--check", is_flag=True, help="List what CONFIG uses and is not supported; run nothing."),
-            click.option("--dry-run", is_flag=True, help="Check the input and show the plan; send and write nothing."),
-            click.option("--name", metavar="NAME", help="Name of the new job."),
-            click.option("--fresh", is_flag=True, help="Start over as a new job, and ask everything again."),
-            click.option("--retry-errors", is_flag=True, help="Run only what ended with an error in the last run."),
-            click.option("--filter-pattern", default="", metavar="REGEX", help="Only tests whose description matches."),
-            click.option("--filter-failing", is_flag=False, flag_value=LATEST, default=None, metavar="[JOB]", help="Only tests that did not pass in JOB (default: the latest job of CONFIG)."),
-            click.option("--filter-providers", default="", metavar="REGEX", help="Only providers whose id or label matches."),
-            click.option("-n", "--filter-first-n", "first_n", type=click.IntRange(min=1), metavar="N", help="Only the first N tests."),
-            click.option("--repeat", type=click.IntRange(min=1), metavar="N", help="Run each test N times."),
-            click.option("--max-concurrency", "-j", type=click.IntRange(min=1), metavar="N", help="The same as --concurrency."),
-            click.option("--var", "variables", multiple=True, callback=_pairs, metavar="KEY=VALUE", help="A variable of all tests. Repeatable."),
-            click.option("--fail-under", default="100%", callback=_share, metavar="SHARE", show_default=True, help="Exit with code 5 if fewer cells pass."),
-        )  # fmt: skip
-    ):
-        command = option(command)
-    return command
 
 
 @click.command(
@@ -71,7 +29,7 @@ def _eval_options(command: Any) -> Any:
     epilog="Example: headway eval promptfooconfig.yaml --out results.html --fail-under 95%",
 )
 @click.argument("path", required=False, type=click.Path(path_type=Path), metavar="[CONFIG]")
-@_eval_options
+@eval_options
 @pace_options
 @where_options
 def command(path: Path | None, **flags: Any) -> int:
@@ -122,9 +80,10 @@ def _run(
     flags["concurrency"] = flags["concurrency"] or flags.pop("max_concurrency")
     settings = workspace.settings_for(kind, config, db, provider=None, model=(), **flags)
     source = _source(file, settings, flags)
+    again = _error_units(settings, kind, source) if flags["retry_errors"] else ()
     outs = flags["outs"] or tuple(source.spec.path.parent / name for name in source.spec.outputs)
     must_be_reports(outs)
-    run_flags = _run_flags(kind, source, outs, flags)
+    run_flags = _run_flags(kind, source, outs, {**flags, "only_units": again})
     settings = kind.with_named_providers(settings, source)
     quiet, say = flags["quiet"], printing.say_unless(flags["quiet"])
     if not quiet:
@@ -151,7 +110,22 @@ def _run(
         return show_results(ready.store, job, code, fail_under, as_json=flags["as_json"], quiet=quiet)
 
 
-def _run_flags(kind: Any, source: EvalSource, outs: tuple[Path, ...], flags: dict[str, Any]) -> Any:
+def _error_units(settings: Config, kind: EvalKind, source: EvalSource) -> tuple[int, ...]:
+    """What --retry-errors runs again. Their answers stay until new ones are committed."""
+    from headway.evals.running.error_units import error_units
+    from headway.jobs.find_or_add import find
+    from headway.wiring.store_access import open_store_or_empty
+
+    with open_store_or_empty(settings) as store:
+        job = find(store, kind.with_named_providers(settings, source), source)
+        if job is None:
+            raise UsageError(
+                f"--retry-errors: {source.name} has not been run as it is now", hint="leave out the flag"
+            )
+        return tuple(error_units(store, job))
+
+
+def _run_flags(kind: EvalKind, source: EvalSource, outs: tuple[Path, ...], flags: dict[str, Any]) -> RunFlags:
     """The run options. The first output is the job's, the others have the same results."""
     import msgspec
 
@@ -163,30 +137,32 @@ def _run_flags(kind: Any, source: EvalSource, outs: tuple[Path, ...], flags: dic
         kind,
         outs[0] if outs else None,
         lambda: str(kind.default_output(str(source.spec.path), flags)),
-        only_failed=flags["retry_errors"],
         **of_rows,
         **{name: value for name, value in flags.items() if name not in ("out", "then")},
     )
     more = tuple(real_path(path) for path in outs[1:])
-    return made.to(msgspec.structs.replace(made.output, more=more))
+    output = msgspec.structs.replace(made.output, more=more)
+    return msgspec.structs.replace(made, output=output, limits=source.limits)
 
 
-def _source(file: Path, settings: Any, flags: dict[str, Any]) -> EvalSource:
+def _source(file: Path, settings: Config, flags: dict[str, Any]) -> EvalSource:
     """The eval as its file and the flags want it."""
     import os
 
     from headway.config import dotenv_of
-    from headway.evals.config.reading import read_eval
+    from headway.evals.config.eval_file import read_eval
     from headway.evals.running.eval_source import EvalSource
 
     if not file.is_file():
-        raise UsageError(f"there is no file {file}", hint="name a configuration, such as promptfooconfig.yaml")
+        raise UsageError(
+            f"there is no file {file}", hint="name a configuration, such as promptfooconfig.yaml"
+        )
     environ = {**dotenv_of(settings), **os.environ}
     spec = read_eval(file.absolute(), config=settings, environ=environ)
     return EvalSource(_selected(spec, settings, flags))
 
 
-def _selected(spec: EvalSpec, settings: Any, flags: dict[str, Any]) -> EvalSpec:
+def _selected(spec: EvalSpec, settings: Config, flags: dict[str, Any]) -> EvalSpec:
     from headway.evals.running.selection import Selection, eval_job, failing_tests, selected
     from headway.wiring.store_access import open_store_or_empty
 

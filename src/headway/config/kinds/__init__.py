@@ -28,6 +28,7 @@ from headway.config.near_names import near_name
 from headway.config.settings import ProviderConfig
 
 __all__ = [
+    "EVAL_KINDS",
     "KINDS",
     "ProviderKind",
     "TableError",
@@ -41,12 +42,12 @@ __all__ = [
 #: By name, in the order in which messages list them.
 KINDS: Final[dict[str, ProviderKind]] = {kind.name: kind for kind in (*SERVERS, BEDROCK, PYTHON, *COMMANDS)}
 #: Kinds that no table of headway.toml can have.
-_EVAL_KINDS: Final[dict[str, ProviderKind]] = {kind.name: kind for kind in EVAL_PROGRAMS}
+EVAL_KINDS: Final[dict[str, ProviderKind]] = {kind.name: kind for kind in EVAL_PROGRAMS}
 
 
 def kind_of(provider: ProviderConfig) -> ProviderKind:
     """The record of a provider's kind."""
-    return KINDS.get(provider.kind) or _EVAL_KINDS[provider.kind]
+    return KINDS.get(provider.kind) or EVAL_KINDS[provider.kind]
 
 
 def host_of(provider: ProviderConfig) -> str:

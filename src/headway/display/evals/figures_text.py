@@ -9,6 +9,7 @@ from headway.evals.records import Column
 from headway.reports.evals.comparisons import PairComparison
 from headway.reports.evals.eval_statistics import EvalStatistics
 from headway.reports.evals.intervals import Interval, PassRate
+from headway.reports.evals.percentiles import Percentiles
 from headway.reports.evals.tally import CellCounts
 
 #: For a figure that is not known.
@@ -62,11 +63,14 @@ def cost_text(usd: float | None, unknown: int = 0) -> str:
     return f"at least {money(usd)}" if unknown else money(usd)
 
 
-def latency_text(milliseconds: float | None) -> str:
+def latency_text(milliseconds: float) -> str:
     """ "0.4 s", "320 ms"."""
-    if milliseconds is None:
-        return NONE
     return f"{milliseconds:.0f} ms" if milliseconds < 999.5 else duration(milliseconds / 1000)
+
+
+def median_and_p95(latency: Percentiles | None) -> tuple[str, str]:
+    """Both as text."""
+    return (NONE, NONE) if latency is None else (latency_text(latency.p50), latency_text(latency.p95))
 
 
 def provider_name(column: Column) -> str:

@@ -15,7 +15,7 @@ from headway.display.evals.figures_text import (
     cost_text,
     counts_text,
     interval_text,
-    latency_text,
+    median_and_p95,
     pair_lines,
     rate_text,
     short_names,
@@ -81,7 +81,6 @@ def _names(statistics: EvalStatistics) -> dict[int, str]:
 
 
 def _row(one: ColumnStatistics, name: str) -> str:
-    latency = one.latency_ms
     cells = (
         name,
         f"{one.counts.passed:,} of {one.counts.judged:,}",
@@ -90,8 +89,7 @@ def _row(one: ColumnStatistics, name: str) -> str:
         f"{one.counts.errors + one.counts.timeouts:,}",
         "–" if one.mean_score is None else f"{one.mean_score:.2f}",
         cost_text(one.cost_usd, one.unpriced),
-        latency_text(latency and latency.p50),
-        latency_text(latency and latency.p95),
+        *median_and_p95(one.latency_ms),
     )
     return f"| {' | '.join(cells)} |"
 

@@ -20,7 +20,7 @@ from headway.display.evals.figures_text import (
     cost_text,
     counts_text,
     interval_text,
-    latency_text,
+    median_and_p95,
     pair_lines,
     percent,
     rate_text,
@@ -74,7 +74,7 @@ def _totals(statistics: EvalStatistics) -> str:
 
 
 def _cells(one: ColumnStatistics) -> dict[str, str]:
-    latency = one.latency_ms
+    median, p95 = median_and_p95(one.latency_ms)
     bad = one.counts.errors + one.counts.timeouts
     cells = {
         "passed": f"{one.counts.passed:,} of {one.counts.judged:,}",
@@ -83,8 +83,8 @@ def _cells(one: ColumnStatistics) -> dict[str, str]:
         "errors": f"{bad:,}" if bad else "",
         "score": NONE if one.mean_score is None else f"{one.mean_score:.2f}",
         "cost": cost_text(one.cost_usd, one.unpriced),
-        "p50": latency_text(latency and latency.p50),
-        "p95": latency_text(latency and latency.p95),
+        "p50": median,
+        "p95": p95,
     }
     if one.consistency is not None:
         cells["steady"] = f"{one.consistency.always + one.consistency.never:,}"

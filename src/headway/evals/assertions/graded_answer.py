@@ -36,8 +36,13 @@ class GradedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The output as text; an object is JSON."""
-        return self.output if isinstance(self.output, str) else json_text(self.output)
+        """The output as text; an object is JSON. Raises CannotJudge if it is nested too deeply for that."""
+        if isinstance(self.output, str):
+            return self.output
+        try:
+            return json_text(self.output)
+        except RecursionError:
+            raise CannotJudge("the answer is nested too deeply") from None
 
     @property
     def template_values(self) -> dict[str, Any]:

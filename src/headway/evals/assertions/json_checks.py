@@ -18,6 +18,14 @@ from headway.install_hint import install_command
 #: Places of an answer at which an object is looked for, and characters that are read in all: both bound the time.
 MOST_STARTS: Final = 10_000
 MOST_READ: Final = 20_000_000
+#: Keywords that draft 7 does not have. A schema without them and without `$schema` is of draft 7, as in promptfoo.
+_NEWER: Final = (
+    "prefixItems",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "dependentRequired",
+    "dependentSchemas",
+)
 #: Characters of a schema's mismatch in a reason.
 _LONGEST: Final = 300
 
@@ -46,9 +54,12 @@ def contains_json(demand: Demand, answer: GradedAnswer) -> Finding:
 
 
 def objects_in(text: str) -> list[Any]:
-    """The JSON objects in a text, also between prose and in code fences. Objects inside of others are not counted."""
+    """The JSON objects in a text, also between prose and in code fences, and with line ends in their texts.
+
+    Objects inside of others are not counted.
+    """
     found: list[Any] = []
-    decoder, place, read = json.JSONDecoder(), text.find("{"), 0
+    decoder, place, read = json.JSONDecoder(strict=False), text.find("{"), 0
     for _ in range(MOST_STARTS):
         if place < 0 or read > MOST_READ:
             break
@@ -66,7 +77,11 @@ def objects_in(text: str) -> list[Any]:
 
 def schema_mismatch(schema: Any, value: Any) -> str:
     """How a value does not fit a schema; "" if it fits. The schema is an object, or a text with YAML or JSON."""
-    error = next(iter(_validator(_schema_text(schema)).iter_errors(value)), None)
+    validator = _validator(_schema_text(schema))
+    try:
+        error = next(iter(validator.iter_errors(value)), None)
+    except (ValueError, RecursionError, OverflowError):
+        raise CannotJudge("the JSON is nested too deeply, or a number in it is too large") from None
     if error is None:
         return ""
     if took_too_long(error):
@@ -104,9 +119,11 @@ def _validator(schema: str) -> Any:
         import jsonschema_rs
     except ImportError:
         raise UsageError("schemas need jsonschema-rs", hint=install_command("eval")) from None
+    names_draft = any(f'"{key}"' in schema for key in ("$schema", *_NEWER))
+    build = jsonschema_rs.validator_for if names_draft else jsonschema_rs.Draft7Validator
     options = jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_STEPS)
     try:
-        return jsonschema_rs.validator_for(
+        return build(
             msgspec.json.decode(schema), validate_formats=True, retriever=_refuse, pattern_options=options
         )
     except (ValueError, RecursionError) as error:

@@ -21,15 +21,23 @@ DEFAULT_BLEU: Final = 0.5
 SMALLEST: Final = 1e-7
 _ORDERS: Final = (1, 2, 3, 4)
 
-#: The rules of the Treebank, for lower-case text: what is found, and what is put in its place.
-_RULES: Final = (
-    (re.compile(r"([^\w\s'.])"), r" \1 "),
-    (re.compile(r"(\.{2,})"), r" \1 "),
-    (re.compile(r"([^.\s])\.(\s*)$"), r"\1 . \2"),
-    (re.compile(r"(\w)('s|'m|'d|'ll|'re|'ve|n't)\b"), r"\1 \2"),
-    (re.compile(r"(?<!\w)'(?=\w)"), "' "),
-    (re.compile(r"(?<=[^\s'])'(?!\w)"), " '"),
-    (re.compile(r"\b(can)(not)\b|\b(gim)(me)\b|\b(gon|wan)(na)\b|\b(got)(ta)\b|\b(lem)(me)\b"), None),
+#: The rules of the Treebank, for lower-case text between spaces: what is found, and what is put in its place.
+_RULES: Final = tuple(
+    (re.compile(pattern), put)
+    for pattern, put in (
+        (r'(?<=[ (\[{<])"', "`` "),
+        (r"([:,])(?!\d)", r" \1 "),
+        (r"(\.\.\.|[;@#$%&?!\[\](){}<>]|--)", r" \1 "),
+        (r"""(?<=[^.])\.([\])}>"' ]*\s*)$""", r" . \1 "),
+        (r"(?<=[^'])' ", " ' "),
+        (r'"', " '' "),
+        (r"(?<=[^' ])('s|'m|'d|'ll|'re|'ve|n't) ", r" \1 "),
+        (
+            r"\b(can)(not)\b|\b(d)('ye)\b|\b(gim|lem)(me)\b|\b(gon)(na)\b|\b(got)(ta)\b",
+            r" \1\3\5\7\9 \2\4\6\8\10 ",
+        ),
+        (r"\b(more)('n)\b|\b(wan)(na)(?= )|(?<= )('t)(is|was)\b", r" \1\3\5 \2\4\6 "),
+    )
 )
 
 
@@ -50,9 +58,9 @@ def rouge(candidate: str, reference: str) -> float:
 
 def words(text: str) -> list[str]:
     """The words of a text, in lower case."""
-    spaced = text.lower()
+    spaced = f" {text.lower()} "
     for pattern, put in _RULES:
-        spaced = pattern.sub(put or (lambda match: " ".join(filter(None, match.groups()))), spaced)
+        spaced = pattern.sub(put, spaced)
     return spaced.split()
 
 

@@ -40,7 +40,7 @@ _ANY: Final = r"[^\n\r\u2028\u2029]"
 
 def matches(pattern: str, text: str) -> bool:
     """Whether the pattern is found in the text. Raises CannotJudge for a pattern that is bad or takes too long."""
-    validator = _validator(pattern)
+    validator, text = _validator(pattern), _encodable(text)
     if validator.is_valid(text):
         return True
     for error in validator.iter_errors(text):
@@ -49,6 +49,13 @@ def matches(pattern: str, text: str) -> bool:
                 f"the pattern {_quoted(pattern)} takes too long on this answer", hint="make it simpler"
             )
     return False
+
+
+def _encodable(text: str) -> str:
+    """The text without halves of surrogate pairs, which the engine does not take."""
+    return (
+        text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    )
 
 
 def took_too_long(error: Any) -> bool:
@@ -75,7 +82,7 @@ def _validator(pattern: str) -> Any:
     except ImportError:
         raise UsageError("'regex' needs jsonschema-rs", hint=install_command("eval")) from None
     options = jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_STEPS)
-    schema = {"type": "string", "pattern": _accepted(pattern)}
+    schema = {"type": "string", "pattern": _encodable(_accepted(pattern))}
     try:
         return jsonschema_rs.validator_for(schema, pattern_options=options)
     except ValueError:
@@ -98,6 +105,8 @@ def _accepted(pattern: str) -> str:
             return match[0] if match["letter"] in _LETTERS else match["letter"]
         elif match["brace"]:
             return "\\" + match["brace"]
+        elif match[0] == r"\0":
+            return r"\x00"
         return dot if match["dot"] else match[0]
 
     return _PART.sub(accepted, pattern)

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.errors import UsageError
 from headway.evals.assertions.graded_answer import CannotJudge, Demand, Finding, GradedAnswer
 from headway.evals.assertions.patterns import matches
 from headway.evals.template_language.js_values import is_number, json_text, plain, text_of_value, to_number
+from headway.install_hint import install_command
 
 #: Characters of texts whose distance is computed: the time grows with the square.
 LONGEST_COMPARED: Final = 100_000
@@ -143,12 +145,21 @@ def _bounds(value: Any) -> tuple[float, float]:
 
 
 def levenshtein(demand: Demand, answer: GradedAnswer) -> Finding:
-    from rapidfuzz.distance import Levenshtein
-
+    try:
+        from rapidfuzz.distance import Levenshtein
+    except ImportError:
+        raise UsageError("'levenshtein' needs rapidfuzz", hint=install_command("eval")) from None
     if not isinstance(demand.value, str):
         raise CannotJudge("its value is not a text", hint="write a text under 'value'")
     if max(len(demand.value), len(answer.text)) > LONGEST_COMPARED:
         raise CannotJudge(f"a distance is computed for texts of up to {LONGEST_COMPARED:,} characters")
     threshold = DEFAULT_DISTANCE if demand.threshold is None else demand.threshold
-    distance = Levenshtein.distance(answer.text, demand.value)
+    distance = Levenshtein.distance(_units(answer.text), _units(demand.value))
     return Finding(distance <= threshold, f"the distance is {distance}; the threshold is {threshold:g}")
+
+
+def _units(text: str) -> str | list[int]:
+    """The text as JavaScript counts it: a character outside of the basic plane is two units."""
+    if text.isascii() or max(text) <= "\uffff":
+        return text
+    return list(memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"))

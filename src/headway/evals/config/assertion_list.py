@@ -7,18 +7,24 @@ from typing import Any, Final
 import msgspec
 
 from headway.config.yaml_file import Marked
-from headway.evals.config.assertion_types import ALIASES, CODE_TYPES, NEVER_NEGATED, REFUSED, TYPES, VALUED
+from headway.evals.assertions.registry import KINDS, problem_of
+from headway.evals.config.assertion_types import (
+    CODE_TYPES,
+    EMBEDDING_TYPES,
+    FACTUALITY_TYPES,
+    NEVER_NEGATED,
+    REFUSED,
+)
 from headway.evals.config.code_values import read_code, read_rubric, with_files
 from headway.evals.config.file_trees import file_tree
 from headway.evals.config.graders import GraderReader
 from headway.evals.config.key_sections import Fields, kind_of_value
 from headway.evals.config.key_tables import ASSERTION
 from headway.evals.config.source_file import SCHEME, SourceFile
-from headway.evals.spec import AssertionSpec, Code, CodeLanguage
+from headway.evals.spec import AssertionSpec, Code, CodeLanguage, EvalProvider
 
 SET: Final = "assert-set"
 _NOT: Final = "not-"
-_NEEDS_THRESHOLD: Final = ("cost", "latency")
 
 
 class AssertionReader:
@@ -64,48 +70,34 @@ class AssertionReader:
         if kind is None:
             return None
         name, negated = kind
-        self._check(fields, name, place, source)
-        code = None
-        if name in CODE_TYPES and "value" in fields:
-            language: CodeLanguage = "python" if name == "python" else "javascript"
-            code = read_code(fields["value"], f"{place}.value", source, language)
-        grader = (
-            self._graders.read(fields["provider"], f"{place}.provider", source)
-            if "provider" in fields
-            else None
-        )
-        return AssertionSpec(
+        value = fields.get("value")
+        spec = AssertionSpec(
             type=name,
             negated=negated,
-            value=None if code is not None else _value(fields, place, source),
+            value=None if value is None or name in CODE_TYPES else _value(value, place, source),
             threshold=fields.value("threshold"),
             weight=float(fields.value("weight", 1.0)),
             metric=fields.value("metric", ""),
-            code=code,
+            code=_code(value, name, place, source) if value is not None and name in CODE_TYPES else None,
             transform=_transform(fields, place, source),
-            grader=None
-            if grader is None
-            else grader.embedding
-            if name == "similar" and grader.embedding
-            else grader.text,
-            rubric_prompt=read_rubric(fields["rubricPrompt"], f"{place}.rubricPrompt", source)
-            if "rubricPrompt" in fields
-            else "",
+            grader=self._grader(fields, name, place, source),
+            rubric_prompt=_rubric(fields, place, source),
             config=fields.value("config", {}),
             children=self._children(fields, place, source),
             line=node.line,
         )
-
-    def _check(self, fields: Fields, name: str, place: str, source: SourceFile) -> None:
-        """Report what a type needs and does not have."""
-        if name in VALUED and "value" not in fields:
-            source.error(fields.line, f"{place}: an assertion of type {name} needs 'value'")
-        if name in _NEEDS_THRESHOLD and "threshold" not in fields:
-            source.error(fields.line, f"{place}: an assertion of type {name} needs 'threshold'")
-        if name == SET and "assert" not in fields:
-            source.error(fields.line, f"{place}: an assert-set needs 'assert', the assertions in it")
         if name != SET and "assert" in fields:
             source.error(fields.lines["assert"], f"{place}.assert: only an assert-set has assertions in it")
+        unread = name in CODE_TYPES and value is not None and spec.code is None  # Reported above.
+        if not unread and (problem := problem_of(spec)):
+            source.error(node.line, f"{place}: {problem}")
+        return spec
+
+    def _grader(self, fields: Fields, name: str, place: str, source: SourceFile) -> EvalProvider | None:
+        if "provider" not in fields:
+            return None
+        read = self._graders.read(fields["provider"], f"{place}.provider", source)
+        return (read.embedding or read.text) if name in EMBEDDING_TYPES else read.text
 
     def _children(self, fields: Fields, place: str, source: SourceFile) -> tuple[AssertionSpec, ...]:
         if "assert" not in fields:
@@ -125,14 +117,14 @@ def _kind(fields: Fields, place: str, source: SourceFile) -> tuple[str, bool] | 
         source.error(fields.line, f"{place}: 'type' is missing")
         return None
     written, line = fields["type"].value, fields.lines["type"]
-    name = ALIASES.get(written.removeprefix(_NOT), written.removeprefix(_NOT))
+    name = written.removeprefix(_NOT)
     if name in REFUSED:
         why, instead = REFUSED[name]
         source.refuse(line, f"{place}.type: {written}", why, instead)
     elif name.startswith("promptfoo:redteam:"):
         source.refuse(line, f"{place}.type: {written}", "attacks are not graded", "write an llm-rubric")
-    elif name not in TYPES:
-        source.unknown(line, f"{place}.type: there is no assertion '{written}'", name, TYPES)
+    elif name not in KINDS:
+        source.unknown(line, f"{place}.type: there is no assertion '{written}'", name, KINDS)
     elif written != name and written.startswith(_NOT) and name in NEVER_NEGATED:
         source.error(line, f"{place}.type: {name} cannot be negated")
     else:
@@ -140,11 +132,18 @@ def _kind(fields: Fields, place: str, source: SourceFile) -> tuple[str, bool] | 
     return None
 
 
-def _value(fields: Fields, place: str, source: SourceFile) -> Any:
-    if "value" not in fields:
-        return None
-    node = fields["value"]
+def _value(node: Marked, place: str, source: SourceFile) -> Any:
     return with_files(node.plain(), node.line, f"{place}.value", source)
+
+
+def _code(node: Marked, name: str, place: str, source: SourceFile) -> Code | None:
+    language: CodeLanguage = "python" if name == "python" else "javascript"
+    return read_code(node, f"{place}.value", source, language)
+
+
+def _rubric(fields: Fields, place: str, source: SourceFile) -> str:
+    node = fields.get("rubricPrompt")
+    return "" if node is None else read_rubric(node, f"{place}.rubricPrompt", source)
 
 
 def _transform(fields: Fields, place: str, source: SourceFile) -> Code | None:
@@ -156,6 +155,6 @@ def with_factuality(assertion: AssertionSpec, scores: Any) -> AssertionSpec:
     if assertion.children:
         children = tuple(with_factuality(one, scores) for one in assertion.children)
         return msgspec.structs.replace(assertion, children=children)
-    if assertion.type != "factuality":
+    if assertion.type not in FACTUALITY_TYPES:
         return assertion
     return msgspec.structs.replace(assertion, config={"factuality": scores, **assertion.config})

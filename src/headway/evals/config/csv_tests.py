@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.config.yaml_file import Marked, marked
-from headway.evals.config.assertion_types import ALIASES, REFUSED, TYPES
+from headway.config.yaml_file import LARGEST, Marked, marked
+from headway.evals.config.assertion_types import WRITTEN
 from headway.evals.config.source_file import SCHEME, SourceFile
 
 EXPECTED: Final = "__expected"
@@ -29,7 +29,7 @@ _SINGLE: Final = tuple(
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _ASSERTION: Final = re.compile(
     r"(not-)?("
-    + "|".join(re.escape(name) for name in sorted((*TYPES, *ALIASES, *REFUSED), key=len, reverse=True))
+    + "|".join(re.escape(name) for name in sorted(WRITTEN, key=len, reverse=True))
     + r")(?:\((\d+(?:\.\d+)?)\))?(?::(.*))?",
     re.DOTALL,
 )
@@ -68,6 +68,7 @@ def table_rows(source: SourceFile) -> Iterator[TableRow]:
     text = source.read_text()
     if text is None:
         return
+    csv.field_size_limit(LARGEST)  # Python's own limit is shorter than a long document.
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
         columns = [name.strip() for name in next(reader, [])]

@@ -20,8 +20,8 @@ _TEMPLATE: Final = re.compile(
     r"(?P<default>\s*\|\s*default\(\s*(?:'(?P<text>[^']*)'|\"(?P<quoted>[^\"]*)\")\s*(?:,\s*\w+\s*)?\))?\s*-?\}\}"
 )
 _SECRET_ENDS: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-#: Top keys below which a template with a key may stay.
-_PROVIDERS: Final = ("providers", "targets")
+#: Top keys below which a template with a key may stay; `env` is checked apart.
+_PROVIDERS: Final = ("providers", "targets", "env")
 
 
 def is_secret_name(name: str) -> bool:

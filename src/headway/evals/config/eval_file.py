@@ -16,6 +16,7 @@ from headway.config import Config
 from headway.config.file_problems import FileErrors, FileProblem
 from headway.config.yaml_file import Marked
 from headway.errors import InputError
+from headway.evals.assertions.derived_metrics import problem_of_expression
 from headway.evals.config.assertion_list import AssertionReader
 from headway.evals.config.env_templates import EnvTemplates
 from headway.evals.config.file_trees import config_tree, file_tree
@@ -25,7 +26,7 @@ from headway.evals.config.key_tables import COMMAND_LINE_OPTIONS, EVALUATE_OPTIO
 from headway.evals.config.matrix import cell_count, takes_prompt, takes_provider
 from headway.evals.config.prompt_list import read_prompts
 from headway.evals.config.provider_list import ProviderReader
-from headway.evals.config.provider_settings import SettingsReader, check_env
+from headway.evals.config.provider_settings import SettingsReader, check_env, check_lanes
 from headway.evals.config.source_file import EvalProblems, SourceFile, Unsupported
 from headway.evals.config.test_list import TestParts, TestReader, finished
 from headway.evals.spec import EvalProvider, EvalSpec, PromptSpec, TestSpec
@@ -93,6 +94,7 @@ class _EvalBuilder:
         provider_reader = ProviderReader(self._config, settings)
         providers = self._providers(fields, provider_reader)
         prompts = self._prompts(fields)
+        check_lanes(providers, self._config, source)
         graders = GraderReader(provider_reader, providers)
         tests, general = self._tests(fields, graders)
         spec = EvalSpec(
@@ -221,6 +223,8 @@ class _EvalBuilder:
                 self._source.error(one.line, f"{place}: expected 'name' and 'value'")
             elif not isinstance(value["value"], str | int | float):
                 self._source.error(one.line, f"{place}.value: expected an expression, such as 'accuracy / 2'")
+            elif problem := problem_of_expression(str(value["value"])):
+                self._source.error(one.line, f"{place}.value: {problem}")
             else:
                 metrics[str(value["name"])] = str(value["value"])
         return metrics

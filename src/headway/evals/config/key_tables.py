@@ -174,6 +174,7 @@ PROVIDER_CONFIG: Final = KeySection(
         "apiBaseUrl": EvalKey(TEXT, "The address of the API."),
         "apiHost": EvalKey(TEXT, "The same without https:// and path."),
         "baseURL": EvalKey(TEXT, "Another name of `apiBaseUrl`."),
+        "endpoint": EvalKey(TEXT, "Another name of `apiBaseUrl`."),
         "apiVersion": EvalKey(TEXT, "The version of Azure's API."),
         "region": EvalKey(TEXT, "The region of Bedrock."),
         "rateLimit": EvalKey(MAPPING, "The limits of its lane: `rpm`, `tpm`, `maxConcurrent`."),

@@ -156,24 +156,24 @@ class ProviderId(msgspec.Struct, frozen=True):
     model: str
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class RefusedId(msgspec.Struct, frozen=True):
     """Why an id is not supported."""
 
     why: str
     instead: str
 
 
-def parse_id(text: str) -> ProviderId | Refusal | None:
+def parse_id(text: str) -> ProviderId | RefusedId | None:
     """What an id names; None if its first word is unknown. A model may contain colons."""
     first, _, rest = text.partition(":")
     if first in REFUSED_IDS:
-        return Refusal(*REFUSED_IDS[first])
+        return RefusedId(*REFUSED_IDS[first])
     vendor = VENDOR_IDS.get(ALIASES.get(first, first))
     if vendor is None:
         return None
     word, colon, model = rest.partition(":")
     if word in vendor.refused:
-        return Refusal(*vendor.refused[word])
+        return RefusedId(*vendor.refused[word])
     if word in vendor.words:
         return ProviderId(first, vendor, vendor.words[word], model if colon else "")
     return ProviderId(first, vendor, "chat", rest)

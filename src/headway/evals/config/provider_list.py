@@ -17,10 +17,10 @@ from headway.evals.config.file_trees import file_tree
 from headway.evals.config.key_sections import Fields, kind_of_value
 from headway.evals.config.key_tables import PROVIDER, PROVIDER_CONFIG
 from headway.evals.config.parameters import read_parameters
-from headway.evals.config.program_lookup import program_provider
-from headway.evals.config.provider_ids import ProviderId, Refusal, known_beginnings, parse_id
+from headway.evals.config.provider_ids import ProviderId, RefusedId, known_beginnings, parse_id
 from headway.evals.config.provider_settings import ModelSettings, ProviderNames, SettingsReader
 from headway.evals.config.source_file import SCHEME, SourceFile
+from headway.evals.programs.program_providers import program_provider
 from headway.evals.spec import EvalProvider
 
 _LISTS: Final = (".yaml", ".yml", ".json")
@@ -70,6 +70,10 @@ class ProviderReader:
     def _of_map(self, node: Marked, place: str, source: SourceFile) -> Iterator[EvalProvider]:
         for name, inner in node.value.items():
             line = node.key_lines.get(name, node.line)
+            if not isinstance(inner.value, dict | None):
+                what = kind_of_value(inner.value)
+                source.error(line, f"{place}.{name}: expected the settings of '{name}', not {what}")
+                continue
             own = Marked({"id": Marked(name, line), **(inner.value or {})}, line)
             own.key_lines = {"id": line, **inner.key_lines}
             one = self._object(own, f"{place}.{name}", source)
@@ -129,7 +133,9 @@ class ProviderReader:
         if _is_program(identity):
             return self._program(identity, fields, place, source)
         parsed = parse_id(identity)
-        if isinstance(parsed, Refusal):
+        if parsed is None and identity.partition(":")[0] in self._config.providers:
+            return self._own(identity.replace(":", "/", 1), fields, place, source)
+        if isinstance(parsed, RefusedId):
             source.refuse(line, f"{place}: {identity}", parsed.why, parsed.instead)
         elif parsed is None:
             known = (*self._config.providers, *known_beginnings())

@@ -8,7 +8,7 @@ the file does not.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -24,10 +24,11 @@ from headway.evals.config.key_sections import Fields
 from headway.evals.config.key_tables import RATE_LIMIT
 from headway.evals.config.provider_ids import ProviderId, VendorIds
 from headway.evals.config.source_file import SourceFile
+from headway.evals.spec import EvalProvider
 
 _REGIONS: Final = ("AWS_BEDROCK_REGION", "AWS_REGION", "AWS_DEFAULT_REGION")
 _USUAL_REGION: Final = "us-east-1"
-_ADDRESSES: Final = ("apiBaseUrl", "baseURL", "apiHost")
+_ADDRESSES: Final = ("apiBaseUrl", "baseURL", "endpoint", "apiHost")
 #: Keys of a table, in the words of a configuration.
 _WORDS: Final = {"base_url": "apiBaseUrl", "api_key_env": "apiKeyEnvar", "api_version": "apiVersion"}
 _TOKENS: Final = 1_000_000
@@ -211,6 +212,24 @@ def check_env(node: Marked, place: str, source: SourceFile) -> dict[str, str]:
         elif one.value is not None:
             values[name] = str(one.value).lower() if isinstance(one.value, bool) else str(one.value)
     return values
+
+
+def check_lanes(providers: Iterable[EvalProvider], config: Config, source: SourceFile) -> None:
+    """Report two providers that share a lane and set different limits for it."""
+    lanes: dict[tuple[str, str, str, str], tuple[LaneLimits, EvalProvider]] = {}
+    for one in providers:
+        table = one.brings or config.providers[one.provider]
+        if not table.base_url:
+            continue
+        lane = (table.kind, table.base_url, table.api_key_env, table.pool or one.model)
+        limits = table.limits_for(one.model)
+        known, first = lanes.setdefault(lane, (limits, one))
+        if known != limits:
+            place = f", as '{first.name}' in line {first.line}" if first.line else ""
+            message = f"provider '{one.name}': the limits of {one.model} are not the same everywhere"
+            source.error(
+                one.line, message + place, "write the same rateLimit and delay for both: they share a lane"
+            )
 
 
 def _with_limits(limits: LaneLimits, settings: ModelSettings) -> LaneLimits:

@@ -6,14 +6,16 @@ and metadata of a test go over those of the scenario's set, and these over the d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from headway.config.yaml_file import Marked
+from headway.evals.assertions.registry import KINDS
 from headway.evals.config.assertion_list import AssertionReader, with_factuality
+from headway.evals.config.assertion_types import EMBEDDING_TYPES
 from headway.evals.config.code_values import read_code, read_rubric
 from headway.evals.config.csv_tests import TableRow, assertion_node, table_rows
 from headway.evals.config.file_trees import file_tree
@@ -22,8 +24,8 @@ from headway.evals.config.key_sections import kind_of_value
 from headway.evals.config.key_tables import OPTIONS, SCENARIO, TEST
 from headway.evals.config.parameters import read_parameters
 from headway.evals.config.source_file import SCHEME, SourceFile
-from headway.evals.config.variables import read_vars, text_variable
-from headway.evals.spec import AssertionSpec, EvalProvider, TestSpec
+from headway.evals.config.variables import read_computed, read_vars, text_variable
+from headway.evals.spec import AssertionSpec, Code, EvalProvider, TestSpec
 
 _SERVICES: Final = ("huggingface://", "az://", "https://", "http://")
 _CODE: Final = (".py", ".js", ".mjs", ".cjs", ".ts")
@@ -36,6 +38,7 @@ class TestParts(msgspec.Struct, frozen=True, kw_only=True):
     __test__ = False
 
     vars: dict[str, Any] = {}
+    var_code: dict[str, Code] = {}
     asserts: tuple[AssertionSpec, ...] = ()
     #: Options by their names; those that are not known are parameters of the request.
     options: dict[str, Any] = {}
@@ -49,7 +52,8 @@ class TestParts(msgspec.Struct, frozen=True, kw_only=True):
     def over(self, base: TestParts) -> TestParts:
         """These parts, and those of `base` where these say nothing. Assertions of both, those of `base` first."""
         return TestParts(
-            vars={**base.vars, **self.vars} if base.vars else self.vars,
+            vars=_uncovered(base.vars, self.var_code) | self.vars if base.vars else self.vars,
+            var_code=_uncovered(base.var_code, self.vars) | self.var_code,
             asserts=(*base.asserts, *self.asserts),
             options={**base.options, **self.options} if base.options else self.options,
             metadata={**base.metadata, **self.metadata} if base.metadata else self.metadata,
@@ -59,6 +63,11 @@ class TestParts(msgspec.Struct, frozen=True, kw_only=True):
             prompts=base.prompts if self.prompts is None else self.prompts,
             line=self.line or base.line,
         )
+
+
+def _uncovered(values: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """The values whose names are not in `over`."""
+    return {name: value for name, value in values.items() if name not in over} if over else dict(values)
 
 
 class TestReader:
@@ -172,6 +181,7 @@ class TestReader:
             )
         return TestParts(
             vars=values,
+            var_code=read_computed(fields["vars"], f"{place}.vars", source) if "vars" in fields else {},
             asserts=self._assertions.read(fields["assert"], f"{place}.assert", source)
             if "assert" in fields
             else (),
@@ -270,6 +280,7 @@ def finished(parts: TestParts, defaults: TestParts, spec_graders: Graders) -> Te
         asserts = tuple(_settled(one, options, graders, spec_graders) for one in asserts)
     return TestSpec(
         vars=merged.vars,
+        var_code=merged.var_code,
         description=parts.description,
         asserts=asserts,
         threshold=merged.threshold,
@@ -300,14 +311,26 @@ def _settled(
     """An assertion with what the options of its test say about it."""
     if "factuality" in options:
         assertion = with_factuality(assertion, options["factuality"])
+    if options.get("rubricPrompt"):
+        assertion = _with_rubric(assertion, options["rubricPrompt"])
     embedder = _unless(graders.embedding, general.embedding)
     return assertion if embedder is None else _with_embedder(assertion, embedder)
+
+
+def _with_rubric(assertion: AssertionSpec, rubric: str) -> AssertionSpec:
+    """An assertion with the rubric prompt of its test, if it has a grader and no prompt of its own."""
+    if assertion.children:
+        children = tuple(_with_rubric(one, rubric) for one in assertion.children)
+        return msgspec.structs.replace(assertion, children=children)
+    if assertion.rubric_prompt or KINDS[assertion.type].needs not in ("grader", "row"):
+        return assertion
+    return msgspec.structs.replace(assertion, rubric_prompt=rubric)
 
 
 def _with_embedder(assertion: AssertionSpec, embedder: EvalProvider) -> AssertionSpec:
     if assertion.children:
         children = tuple(_with_embedder(one, embedder) for one in assertion.children)
         return msgspec.structs.replace(assertion, children=children)
-    if assertion.type == "similar" and assertion.grader is None:
+    if assertion.type in EMBEDDING_TYPES and assertion.grader is None:
         return msgspec.structs.replace(assertion, grader=embedder)
     return assertion

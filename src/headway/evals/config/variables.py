@@ -14,10 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from headway.config.yaml_file import Marked
-from headway.evals.config.code_values import is_code_file
+from headway.evals.config.code_values import is_code_file, read_code
 from headway.evals.config.file_trees import file_tree
 from headway.evals.config.key_sections import kind_of_value
 from headway.evals.config.source_file import SCHEME, SourceFile
+from headway.evals.spec import Code
 
 #: In bytes. An image of this size makes a request of 13 MB.
 LARGEST_IMAGE: Final = 10_000_000
@@ -31,7 +32,7 @@ def read_vars(node: Marked, place: str, source: SourceFile) -> dict[str, Any]:
         return {
             name: read_variable(inner, f"{place}.{name}", source)
             for name, inner in node.value.items()
-            if inner.value is not None
+            if inner.value is not None and not is_computed(inner)
         }
     names = node.value if isinstance(node.value, list) else [node]
     result: dict[str, Any] = {}
@@ -49,6 +50,18 @@ def read_vars(node: Marked, place: str, source: SourceFile) -> dict[str, Any]:
                 else:
                     inner.error(tree.line, f"expected a mapping, not {kind_of_value(tree.value)}")
     return result
+
+
+def is_computed(node: Marked) -> bool:
+    """Whether the value of a variable is a file with code."""
+    return isinstance(node.value, str) and node.value.startswith(SCHEME) and is_code_file(node.value)
+
+
+def read_computed(node: Marked, place: str, source: SourceFile) -> dict[str, Code]:
+    """The variables of a test that functions compute."""
+    nodes = node.value.items() if isinstance(node.value, dict) else ()
+    read = {name: read_code(one, f"{place}.{name}", source) for name, one in nodes if is_computed(one)}
+    return {name: code for name, code in read.items() if code is not None}
 
 
 def read_variable(node: Marked, place: str, source: SourceFile) -> Any:
@@ -75,7 +88,9 @@ def text_variable(text: str, line: int, place: str, source: SourceFile) -> Any:
     if not text.startswith(SCHEME):
         return text
     if is_code_file(text):
-        source.refuse(line, place, "a variable is not computed by code", "write its values into a file")
+        source.refuse(
+            line, place, "only a variable of a test is computed by code", "write its values into a file"
+        )
         return ""
     contents = [_content(path, line, place, source) for path in source.matching(text, line, place)]
     return contents[0] if len(contents) == 1 else contents

@@ -34,6 +34,7 @@ def _codes(spec: EvalSpec) -> Iterator[Code]:
             yield provider.transform
     for test in spec.tests:
         yield from (code for code in (test.transform, test.transform_vars) if code is not None)
+        yield from test.var_code.values()
         for assertion in test.asserts:
             yield from _assertion_codes(assertion)
 

@@ -44,6 +44,11 @@ def vars_request(code: Code, values: Mapping[str, Any], context: Mapping[str, An
     return _request("vars", code, {"vars": dict(values), "context": dict(context)})
 
 
+def variable_request(code: Code, name: str, prompt: str, values: Mapping[str, Any]) -> bytes:
+    """The request for a variable whose value a function computes. `values` are the other variables."""
+    return _request("variable", code, {"name": name, "prompt": prompt, "vars": dict(values)})
+
+
 def _request(role: CodeRole, code: Code, arguments: dict[str, Any], values: Any = None) -> bytes:
     if code.file is not None:
         call = CodeCall(role, arguments, str(code.file), code.function, version=file_digest(code.file))

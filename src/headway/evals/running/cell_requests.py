@@ -20,6 +20,7 @@ from headway.evals.programs.code_requests import (
     assertion_request,
     code_target,
     transform_request,
+    variable_request,
     vars_request,
 )
 from headway.evals.running.cell_values import CellValues, options_of, text_of_output
@@ -87,7 +88,7 @@ class LateCellRequests:
         match plan.role:
             case "answer":
                 return self._answer(values, index)
-            case "vars" | "transform" | "code":
+            case "vars" | "variable" | "transform" | "code":
                 return self._code(values, index, plan)
             case "best":
                 return self._best(values, index, plan)
@@ -136,12 +137,10 @@ class LateCellRequests:
 
     def _code(self, values: CellValues, index: int, plan: UnitPlan) -> SentRequest:
         """Code of the configuration: it gets an output, or variables."""
-        if plan.role == "vars":
-            cell = values.cell_of_row(index)
-            code = values.test(cell).transform_vars
-            assert code is not None
-            return _program(code, vars_request(code, dict(cell.vars), {}))
         cell = values.cell(plan.answer)
+        if plan.role in ("vars", "variable"):
+            known = {**cell.vars, **values.changed_vars(values.edges(index))}
+            return variables_request(plan, values.test(cell), values.prompt(cell), known)
         output = values.output(values.edges(index)[OUTPUT])
         test = values.test(cell)
         if plan.role == "transform":
@@ -157,6 +156,17 @@ class LateCellRequests:
         return _program(
             assertion.code, assertion_request(assertion.code, output, _code_context(values, plan, assertion))
         )
+
+
+def variables_request(
+    plan: UnitPlan, test: TestSpec, prompt: PromptSpec, known: Mapping[str, Any]
+) -> SentRequest:
+    """A request for code that changes the variables of a row, or computes one. `known`: the variables so far."""
+    if plan.role == "vars":
+        assert test.transform_vars is not None
+        return _program(test.transform_vars, vars_request(test.transform_vars, known, {}))
+    code = test.var_code[plan.question]
+    return _program(code, variable_request(code, plan.question, prompt.raw, known))
 
 
 def with_rubric(test: TestSpec, plan: UnitPlan) -> AssertionSpec:

@@ -5,7 +5,7 @@ All of it is read from the records, so the same is seen while the job runs, afte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,7 +16,7 @@ from headway.errors import UsageError
 from headway.evals.assertions.graded_answer import GradedAnswer
 from headway.evals.programs.answers import output_of
 from headway.evals.running.eval_form import EvalForm, StoredTests, cell_of, form_of
-from headway.evals.running.planned_units import CONVERSATION, REGISTER, VARS
+from headway.evals.running.planned_units import CONVERSATION, EARLIER_TURNS, REGISTER, VARIABLE, VARS
 from headway.evals.running.target_requests import is_program, messages_in, prompt_of
 from headway.evals.spec import Cell, EvalProvider, PromptSpec, TestSpec
 from headway.stores.records import Job, UnitResult
@@ -41,6 +41,7 @@ class CellValues:
     def __init__(self, job: Job, store: Store) -> None:
         self.store, self.page = store, dict[int, UnitResult]()
         self._page_edges: dict[int, dict[str, int]] = {}
+        self._page_requests: dict[int, bytes] = {}
         self._job = job.id
         self.form: EvalForm = form_of(job)
         self._tests = StoredTests(job.id)
@@ -59,10 +60,6 @@ class CellValues:
     def cell(self, answer: int) -> Cell:
         """The cell of an answer."""
         return cell_of(self.result(answer).metadata)
-
-    def cell_of_row(self, index: int) -> Cell:
-        """The cell with the variables of a row: the one whose answer follows the unit `index`."""
-        return self.cell(index + 1)
 
     def target(self, index: int) -> Target:
         """Where a unit goes."""
@@ -90,6 +87,15 @@ class CellValues:
         self._page_edges = {}
         for edge in self.store.edges(self._job, list(self.page)):
             self._page_edges.setdefault(edge.index, {})[edge.role] = edge.before
+        early = [
+            one.index for one in results if one.metadata is not None and one.index not in self._page_edges
+        ]
+        self._page_requests = {index: body for index, _, body in self.store.requests(self._job, early)}
+
+    def sent_prompt(self, answer: int) -> str:
+        """The prompt of an answer, as it was sent."""
+        body = self._page_requests.get(answer)
+        return prompt_of(self.store.request(self._job, answer)[1] if body is None else body)
 
     def options(self, cell: Cell) -> dict[str, Any]:
         """The parameters of a cell's request."""
@@ -101,15 +107,21 @@ class CellValues:
         """The variables of a cell: its own, changed by code, and the stored outputs that it reads."""
         own = dict(cell.vars)
         edges = self.edges(answer)
-        if VARS in edges:
-            changed = self.output(edges[VARS])
-            if not isinstance(changed, dict):
-                raise UsageError("transformVars must return an object with variables")
-            own |= changed
-        for role, writer in edges.items():
-            if role.startswith(REGISTER):
-                own[role.removeprefix(REGISTER)] = self.output(writer)
+        own |= self.changed_vars(edges)
+        for prefix in (VARIABLE, REGISTER):
+            for role, writer in edges.items():
+                if role.startswith(prefix):
+                    own[role.removeprefix(prefix)] = self.output(writer)
         return own
+
+    def changed_vars(self, edges: Mapping[str, int]) -> dict[str, Any]:
+        """What `transformVars` made of the variables of a row."""
+        if VARS not in edges:
+            return {}
+        changed = self.output(edges[VARS])
+        if not isinstance(changed, dict):
+            raise UsageError("transformVars must return an object with variables")
+        return changed
 
     def values(self, answer: int, cell: Cell) -> dict[str, Any]:
         """The variables as templates see them, with the environment."""
@@ -157,10 +169,15 @@ class CellValues:
 
     def _turn(self, answer: int) -> dict[str, Any]:
         """One turn as `_conversation` has it."""
-        prompt: Any = messages_in(prompt_of(self.store.request(self._job, answer)[1]))
+        prompt: Any = messages_in(self.sent_prompt(answer))
         said = prompt if isinstance(prompt, str) else prompt[-1].get("content")
         metadata = self.test(self.cell(answer)).metadata
-        return {"prompt": prompt, "input": said, "output": text_of_output(self.output(answer)), "metadata": metadata}
+        return {
+            "prompt": prompt,
+            "input": said,
+            "output": text_of_output(self.output(answer)),
+            "metadata": metadata,
+        }
 
     # -- answers to judge -----------------------------------------------------------------------------------------------
 
@@ -172,10 +189,13 @@ class CellValues:
     def graded_with(self, answer: int, cell: Cell, result: UnitResult, output: Any) -> GradedAnswer:
         """The same for an output that is known."""
         figures = self.figures(result)
+        known = self.vars(answer, cell)
+        if EARLIER_TURNS in self.prompt(cell).raw:
+            known[EARLIER_TURNS] = self.history(answer)
         return GradedAnswer(
             output=output,
-            vars=self.vars(answer, cell),
-            prompt=prompt_of(self.store.request(self._job, answer)[1]),
+            vars=known,
+            prompt=self.sent_prompt(answer),
             env=self.form.spec.env,
             latency_ms=figures.latency_ms,
             cost_usd=figures.cost_usd,
@@ -207,7 +227,9 @@ def _chat_output(body: bytes) -> Any:
     answer = decoded(body)
     match answer:
         case {"choices": [{"message": {"tool_calls": list(calls)} as message}, *_]} if calls:
-            return calls if not message.get("content") else {"content": message["content"], "tool_calls": calls}
+            return (
+                calls if not message.get("content") else {"content": message["content"], "tool_calls": calls}
+            )
     text = text_of(answer)
     return "" if text is None else text
 
@@ -231,5 +253,3 @@ def vectors_of(body: bytes) -> list[list[float]]:
             ordered = sorted(data, key=lambda one: one.get("index", 0))
             return [one["embedding"] for one in ordered]
     raise UsageError("the answer has no embeddings")
-
-

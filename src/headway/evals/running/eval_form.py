@@ -17,9 +17,9 @@ import msgspec
 from headway.config import Config
 from headway.config import settings as config_settings
 from headway.config.settings import ProviderConfig
-from headway.evals.running.planned_units import flat
 from headway.errors import UsageError
 from headway.evals.programs.code_providers import languages_of, with_code
+from headway.evals.running.planned_units import flat
 from headway.evals.spec import Cell, Code, CodeLanguage, EvalProvider, EvalSpec, TestSpec
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -224,7 +224,11 @@ def _identity(value: Any, files: set[Path]) -> Any:
     if isinstance(value, Code) and value.file is not None:
         files.add(value.file)
     if isinstance(value, ProviderConfig):  # Its limits and its address are not part of it.
-        return None if value.kind_settings is None else msgspec.to_builtins(value.kind_settings, enc_hook=str, str_keys=True)
+        return (
+            None
+            if value.kind_settings is None
+            else msgspec.to_builtins(value.kind_settings, enc_hook=str, str_keys=True)
+        )
     if isinstance(value, msgspec.Struct):
         without = _NOT_IDENTITY.get(type(value).__name__, frozenset())
         names = (name for name in value.__struct_fields__ if name != "line" and name not in without)

@@ -20,7 +20,7 @@ from headway.evals.config.matrix import cells as cells_of
 from headway.evals.programs.code_providers import with_code
 from headway.evals.programs.code_requests import code_target
 from headway.evals.programs.program_requests import PATH as PROGRAM_PATH
-from headway.evals.running.cell_requests import AnswerRequests, rendered_problem
+from headway.evals.running.cell_requests import AnswerRequests, rendered_problem, variables_request
 from headway.evals.running.eval_form import (
     CONFIGURATION,
     TESTS,
@@ -32,10 +32,11 @@ from headway.evals.running.eval_form import (
     with_brought,
 )
 from headway.evals.running.planned_units import EARLIER_TURNS, PlannedUnit, UnitPlanner
-from headway.evals.running.target_requests import SentRequest, embedding_request, target_request
 from headway.evals.running.taken_over import take_over
+from headway.evals.running.target_requests import SentRequest, embedding_request, target_request
 from headway.evals.spec import Cell, EvalSpec
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
+from headway.jobs.run_settings import FileLimits
 from headway.stores.records import Job, NewUnit, StoredRoute
 from headway.stores.store import Store
 
@@ -76,6 +77,12 @@ class EvalSource:
     @cached_property
     def digest(self) -> str:
         return digest_of(self.spec)
+
+    @property
+    def limits(self) -> FileLimits:
+        """What the file says about a whole run."""
+        spec = self.spec
+        return FileLimits(spec.max_concurrency, spec.delay_s, spec.timeout_s, spec.max_duration_s)
 
     def __enter__(self) -> Self:
         return self
@@ -132,7 +139,7 @@ class EvalSource:
             options.progress(total)
         ready()
         if isinstance(sink, Store) and self.spec.cached and not options.fresh:
-            take_over(sink, job, self.is_predecessor, self.form())
+            take_over(sink, job, self.is_predecessor)
         sink.seal(job, total, intake.models, self.digest)
         return 0
 
@@ -173,7 +180,7 @@ class _Intake:
         route = self._route(target, label)
         is_answer = planned.plan.role == "answer"
         metadata = cell_value(planned.cell) if is_answer else None
-        if is_answer and not planned.edges:
+        if not planned.edges:
             request = self._request(target, planned)
         else:
             body = msgspec.json.encode(planned.plan)
@@ -184,10 +191,12 @@ class _Intake:
         )  # fmt: skip
 
     def _request(self, target: Target, planned: PlannedUnit) -> SentRequest:
-        """The request of an answer that waits for nothing."""
+        """The request of a unit that waits for nothing: an answer, or code that makes variables."""
         cell = planned.cell
         spec = self._spec
         parts = (spec.providers[cell.provider], spec.prompts[cell.prompt], spec.tests[cell.test])
+        if planned.plan.role != "answer":
+            return variables_request(planned.plan, parts[2], parts[1], cell.vars)
         values: Mapping[str, Any] = {**cell.vars, "env": spec.env, EARLIER_TURNS: []}
         try:
             return self._answers.request(target, parts, values)
@@ -227,6 +236,7 @@ class _Intake:
         if key not in self._routes:
             if label != CODE:
                 self._check(target.provider, target.model)
+            if label != CODE and "/" not in target.provider:  # A program's name is in the digest.
                 identity = identity_of(self._config.providers[target.provider])
                 self.models[f"{target.provider}/{target.model}"] = (target.provider, identity, target.model)
             route = StoredRoute(target.provider, target.kind, target.model, label=label)
@@ -253,7 +263,9 @@ class _Intake:
         """`max_tokens` of a request that is made later."""
         if planned.target is None:
             return 0
-        given = planned.target.options.get("max_tokens") or planned.target.options.get("max_completion_tokens")
+        given = planned.target.options.get("max_tokens") or planned.target.options.get(
+            "max_completion_tokens"
+        )
         return given if isinstance(given, int) else 0
 
 

@@ -24,6 +24,7 @@ from headway.evals.running.planned_units import UnitPlan
 from headway.evals.running.target_requests import prompt_of
 from headway.evals.running.view import cell_results, eval_view
 from headway.jobs.base import JobOutput, JobSource, OutputOptions, ReportKind, RoutePolicy
+from headway.jobs.run_settings import limits_of
 from headway.jobs.unit_report import Section, UnitReport, UnitText
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -63,22 +64,21 @@ class EvalKind(ReportKind):
 
     def with_providers(self, config: Config, job: Job) -> Config:
         """With the providers of the eval, and the limits of the whole run that its file sets and nothing else does."""
-        spec, run = form_of(job).spec, config.run
+        limits, run = limits_of(job), config.run
         run = msgspec.structs.replace(
             run,
-            concurrency=run.concurrency or spec.max_concurrency,
-            max_duration_s=run.max_duration_s or spec.max_duration_s,
+            concurrency=run.concurrency or limits.concurrency,
+            max_duration_s=run.max_duration_s or limits.max_duration_s,
         )
         own = with_own(config, job)
         return msgspec.structs.replace(own, run=run)
 
     def route_policies(self, job: Job) -> Mapping[str, RoutePolicy]:
         """The timeout of the file is for answers; code is run once."""
-        timeout_s = form_of(job).spec.timeout_s
-        return {ANSWERS: RoutePolicy(timeout_s=timeout_s or None), CODE: _ONCE}
+        return {ANSWERS: RoutePolicy(timeout_s=limits_of(job).timeout_s or None), CODE: _ONCE}
 
     def delay_s(self, job: Job) -> float:
-        return form_of(job).spec.delay_s
+        return limits_of(job).delay_s
 
     # -- results ------------------------------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class EvalKind(ReportKind):
         """Reports of any eval are replaced: a changed eval is a new job, and its reports stay where they were. Other files are not."""
         if store is None or options.force:
             return
-        own = {path for one in store.jobs() if one.kind == EVAL for path in _outputs_of(one)}
+        own = {path for one in store.jobs() if one.kind == EVAL for path in _outputs_of(one, job)}
         for path in (options.path, *options.more):
             if path.exists() and str(path) not in own:
                 raise UsageError(
@@ -145,9 +145,11 @@ class EvalKind(ReportKind):
         )
 
 
-def _outputs_of(job: Job) -> list[str]:
-    """The files that an eval has written."""
-    return [job.out, *job.settings.get("more_outputs", ())]
+def _outputs_of(one: Job, job: str) -> list[str]:
+    """The files that an eval has written. The job itself has written none before its first run."""
+    if one.name == job and one.started_utc is None:
+        return []
+    return [one.out, *one.settings.get("more_outputs", ())]
 
 
 def _asked(unit: UnitReport) -> Section:
@@ -167,12 +169,14 @@ def _source_text(unit: UnitReport) -> str:
     return f"answered without a call: it has the answer of {source.custom_id or source.index} in {whose}"
 
 
-def _purpose(id: str) -> str:
+def _purpose(unit: str) -> str:
     """A unit in words."""
-    cell, _, rest = id.partition("/")[2].partition("/")
-    if id.partition("/")[2] == "vars":
-        return f"variables of row {id.partition('/')[0]}:"
-    if cell.startswith("select-best"):
-        return f"best answer of row {id.partition('/')[0]}:"
-    where = f"row {id.partition('/')[0]}, column {cell}"
-    return f"{where}:" if not rest else f"{rest} of {where}:"
+    row, _, rest = unit.partition("/")
+    column, _, part = rest.partition("/")
+    if rest == "vars":
+        return f"variables of row {row}:"
+    if rest.startswith("var."):
+        return f"variable {rest.removeprefix('var.')} of row {row}:"
+    if rest.startswith("select-best"):
+        return f"best answer of row {row}:"
+    return f"{part} of row {row}, column {column}:" if part else f"row {row}, column {column}:"

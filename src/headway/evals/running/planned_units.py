@@ -6,7 +6,7 @@ Every unit has a lower index than those that wait for it. So a serial run, which
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -19,16 +19,18 @@ from headway.evals.running.unit_names import (
     answer_unit,
     assertion_unit,
     best_unit,
+    variable_unit,
     vars_unit,
 )
 from headway.evals.spec import AssertionSpec, Cell, Code, EvalProvider, EvalSpec, TestSpec
 from headway.evals.templates import names_in
 from headway.stores.records import Edge
 
-UnitRole = Literal["vars", "answer", "transform", "code", "grader", "embedding", "best"]
+UnitRole = Literal["vars", "variable", "answer", "transform", "code", "grader", "embedding", "best"]
 
 #: The roles of edges.
 VARS: Final = "vars"
+VARIABLE: Final = "var:"
 OUTPUT: Final = "output"
 CONVERSATION: Final = "conversation"
 REGISTER: Final = "register:"
@@ -48,6 +50,7 @@ class UnitPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: UnitRole
     answer: int = -1
     place: tuple[int, ...] = ()
+    #: The question to a grader; the name of a variable.
     question: str = ""
     #: Whose transform it is: the provider's or the test's.
     of_provider: bool = False
@@ -65,6 +68,21 @@ class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
     code: Code | None = None
     edges: tuple[Edge, ...] = ()
     serial: bool = False
+
+
+class JudgedCell(NamedTuple):
+    """A cell whose assertions get units. `name` is the id of its answer; `answer` and `output` are indexes of units."""
+
+    name: str
+    cell: Cell
+    test: TestSpec
+    answer: int
+    output: int
+
+    @property
+    def waits(self) -> tuple[Edge, ...]:
+        """What waits for its output."""
+        return (Edge(OUTPUT, self.output),)
 
 
 class UnitPlanner:
@@ -87,43 +105,54 @@ class UnitPlanner:
             self._best(cells, test, number, outputs, is_first=number == best[0])
         return self._units
 
-    def _add(self, id: str, cell: Cell, plan: UnitPlan, edges: Iterable[Edge] = (), **where: Any) -> int:
+    def _add(self, name: str, cell: Cell, plan: UnitPlan, edges: Iterable[Edge] = (), **where: Any) -> int:
+        """Add a unit under an id; returns its index."""
         index, self._next = self._next, self._next + 1
-        self._units.append(PlannedUnit(id=id, cell=cell, plan=plan, edges=tuple(edges), **where))
+        self._units.append(PlannedUnit(id=name, cell=cell, plan=plan, edges=tuple(edges), **where))
         return index
 
     def _vars(self, cell: Cell, test: TestSpec) -> tuple[Edge, ...]:
-        """The edge to the row's variables, if code changes them."""
-        if test.transform_vars is None:
-            return ()
-        plan = UnitPlan(role="vars")
-        id = vars_unit(cell.test_index)
-        index = self._add(id, cell, plan, code=test.transform_vars, serial=test.runs_serially)
-        return (Edge(VARS, index),)
+        """Add the units that compute the variables of a row; returns the edges to them. The answer of its first cell follows."""
+        answer = self._next + (test.transform_vars is not None) + len(test.var_code)
+        changed: tuple[Edge, ...] = ()
+        if test.transform_vars is not None:
+            index = self._add(
+                vars_unit(cell.test_index), cell, UnitPlan(role="vars", answer=answer),
+                code=test.transform_vars, serial=test.runs_serially,
+            )  # fmt: skip
+            changed = (Edge(VARS, index),)
+        edges = list(changed)
+        for name, code in test.var_code.items():
+            plan = UnitPlan(role="variable", answer=answer, question=name)
+            unit = variable_unit(cell.test_index, name)
+            index = self._add(unit, cell, plan, changed, code=code, serial=test.runs_serially)
+            edges.append(Edge(VARIABLE + name, index))
+        return tuple(edges)
 
     def _cell(self, cell: Cell, test: TestSpec, own_vars: tuple[Edge, ...]) -> tuple[int, int]:
         """Add the units of a cell; returns the indexes of its answer and of its output."""
-        id, answer = answer_unit(cell.test_index, cell.prompt_index), self._next
+        name, answer = answer_unit(cell.test_index, cell.prompt_index), self._next
         provider = self._spec.providers[cell.provider]
         edges = (*own_vars, *self._waits(cell, test))
         plan = UnitPlan(role="answer", answer=answer)
-        output = self._add(id, cell, plan, edges, target=provider, serial=test.runs_serially)
-        for code, name in ((provider.transform, PROVIDER_TRANSFORM), (test.transform, TRANSFORM)):
+        output = self._add(name, cell, plan, edges, target=provider, serial=test.runs_serially)
+        for code, step in ((provider.transform, PROVIDER_TRANSFORM), (test.transform, TRANSFORM)):
             if code is not None:
-                plan = UnitPlan(role="transform", answer=answer, of_provider=name == PROVIDER_TRANSFORM)
+                plan = UnitPlan(role="transform", answer=answer, of_provider=step == PROVIDER_TRANSFORM)
                 waits = (Edge(OUTPUT, output),)
-                output = self._add(
-                    f"{id}/{name}", cell, plan, waits, code=code, serial=test.runs_serially
-                )
+                output = self._add(f"{name}/{step}", cell, plan, waits, code=code, serial=test.runs_serially)
         if test.store_output_as:
             self._gates.waits(output, writes=(test.store_output_as,))
+        judged = JudgedCell(name, cell, test, answer, output)
         for place, one in flat(test.asserts):
-            self._assertion(id, cell, test, place, one, (answer, output))
+            self._assertion(judged, place, one)
         return answer, output
 
     def _waits(self, cell: Cell, test: TestSpec) -> Iterator[Edge]:
         """The edges of an answer: to the turn before it, and to the writers of the outputs that its cell reads."""
-        turns = EARLIER_TURNS in self._prompt_names(cell, test) and not test.options.get("disableConversationVar")
+        turns = EARLIER_TURNS in self._prompt_names(cell, test) and not test.options.get(
+            "disableConversationVar"
+        )
         key = f"{cell.prompt_index}/{test.conversation_id}" if turns else None
         reads = self._reads(cell, test) if self._stored else frozenset[str]()
         waits = self._gates.waits(self._next, conversation=key, reads=reads)
@@ -144,47 +173,34 @@ class UnitPlanner:
         names = self._prompt_names(cell, test).union(*map(names_in, texts))
         return names & self._stored
 
-    def _assertion(
-        self, id: str, cell: Cell, test: TestSpec, place: tuple[int, ...], one: AssertionSpec, at: tuple[int, int]
-    ) -> None:
+    def _assertion(self, judged: JudgedCell, place: tuple[int, ...], one: AssertionSpec) -> None:
         """Add the units of one assertion."""
-        answer, output = at
-        needs = needs_of(one)
+        needs, name = needs_of(one), assertion_unit(judged.name, place)
         if one.transform is not None and needs != "row":
-            plan = UnitPlan(role="transform", answer=answer, place=place)
-            name = assertion_unit(id, place, TRANSFORM)
-            output = self._add(name, cell, plan, (Edge(OUTPUT, output),), code=one.transform)
-        waits = (Edge(OUTPUT, output),)
+            plan = UnitPlan(role="transform", answer=judged.answer, place=place)
+            changed = assertion_unit(judged.name, place, TRANSFORM)
+            output = self._add(changed, judged.cell, plan, judged.waits, code=one.transform)
+            judged = judged._replace(output=output)
         if needs == "code":
-            plan = UnitPlan(role="code", answer=answer, place=place)
-            self._add(assertion_unit(id, place), cell, plan, waits, code=one.code)
+            plan = UnitPlan(role="code", answer=judged.answer, place=place)
+            self._add(name, judged.cell, plan, judged.waits, code=one.code)
         elif needs == "embedding":
-            plan = UnitPlan(role="embedding", answer=answer, place=place)
-            target = one.grader or self._spec.embedder
-            self._add(assertion_unit(id, place), cell, plan, waits, target=target)
+            plan = UnitPlan(role="embedding", answer=judged.answer, place=place)
+            self._add(name, judged.cell, plan, judged.waits, target=one.grader or self._spec.embedder)
         elif needs == "grader":
-            self._questions(id, cell, (test, one), place, (answer, waits))
+            self._questions(judged, place, one)
 
-    def _questions(
-        self,
-        id: str,
-        cell: Cell,
-        judged: tuple[TestSpec, AssertionSpec],
-        place: tuple[int, ...],
-        at: tuple[int, tuple[Edge, ...]],
-    ) -> None:
-        test, one = judged
-        answer, waits = at
+    def _questions(self, judged: JudgedCell, place: tuple[int, ...], one: AssertionSpec) -> None:
+        """Add the questions to a grader."""
         asked: dict[str, int] = {}
+        names = asked_ids(judged.name, place, one)
+        target = one.grader or judged.test.grader or self._spec.grader
         for question in question_names(one):
-            plan = UnitPlan(role="grader", answer=answer, place=place, question=question.name)
-            edges = waits
+            plan = UnitPlan(role="grader", answer=judged.answer, place=place, question=question.name)
+            edges = judged.waits
             if question.after:
-                edges = (*waits, Edge(QUESTION + question.after, asked[question.after]))
-            name = assertion_unit(id, place, question.name if question.after else "")
-            asked[question.name] = self._add(
-                name, cell, plan, edges, target=one.grader or test.grader or self._spec.grader
-            )
+                edges = (*edges, Edge(QUESTION + question.after, asked[question.after]))
+            asked[question.name] = self._add(names[question.name], judged.cell, plan, edges, target=target)
 
     def _best(
         self,
@@ -209,6 +225,14 @@ def needs_of(assertion: AssertionSpec) -> str:
     return "nothing" if assertion.children or kind is None else kind.needs
 
 
+def asked_ids(answer: str, place: tuple[int, ...], assertion: AssertionSpec) -> dict[str, str]:
+    """The units of an assertion that is judged by others, by the names of their questions. The first has the assertion's own id."""
+    if needs_of(assertion) != "grader":
+        return {"": assertion_unit(answer, place)}
+    names = [question.name for question in question_names(assertion)]
+    return {name: assertion_unit(answer, place, name if n else "") for n, name in enumerate(names)}
+
+
 def flat(asserts: Sequence[AssertionSpec]) -> Iterator[tuple[tuple[int, ...], AssertionSpec]]:
     """Every assertion that is judged by itself, with its place: its number, and its number within its set."""
     for number, one in enumerate(asserts):
@@ -225,7 +249,7 @@ def assertion_at(asserts: Sequence[AssertionSpec], place: Sequence[int]) -> Asse
 
 
 def _has_code(test: TestSpec) -> bool:
-    codes = [test.transform, test.transform_vars]
+    codes = [test.transform, test.transform_vars, *test.var_code.values()]
     codes += [code for _, one in flat(test.asserts) for code in (one.code, one.transform)]
     return any(code is not None for code in codes)
 

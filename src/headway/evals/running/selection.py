@@ -48,7 +48,9 @@ def selected(spec: EvalSpec, choice: Selection) -> EvalSpec:
         providers = tuple(one for one in providers if asked.search(one.id) or asked.search(one.label))
         if not providers:
             names = ", ".join(one.name for one in spec.providers)
-            raise UsageError(f"--filter-providers {choice.providers} leaves no provider", hint=f"there are {names}")
+            raise UsageError(
+                f"--filter-providers {choice.providers} leaves no provider", hint=f"there are {names}"
+            )
     return msgspec.structs.replace(
         spec,
         tests=tests,
@@ -82,9 +84,13 @@ def eval_job(store: Store, path: str, name: str) -> Job:
     if name:
         job = store.job(name)
         if job is None or job.kind != EVAL:
-            raise UsageError(f"--filter-failing {name}: there is no eval of that name", hint="see 'headway jobs'")
+            raise UsageError(
+                f"--filter-failing {name}: there is no eval of that name", hint="see 'headway jobs'"
+            )
         return job
-    jobs = [job for job in store.jobs() if job.kind == EVAL and job.input == path and job.state != "ingesting"]
+    jobs = [
+        job for job in store.jobs() if job.kind == EVAL and job.input == path and job.state != "ingesting"
+    ]
     if not jobs:
         raise UsageError("--filter-failing: this file has not been run yet", hint="run it without the flag")
     return max(jobs, key=lambda job: job.id)

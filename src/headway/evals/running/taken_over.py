@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from headway.errors import HeadwayError
 from headway.evals.running.cell_requests import LateCellRequests
@@ -24,18 +24,18 @@ MOST_EARLIER: Final = 5
 _PAGE: Final = 500
 
 
-def take_over(store: Store, job: int, is_earlier: Callable[[Job], bool], form: dict[str, Any]) -> None:
-    """Give late units of a new job the answers that they have in earlier ones. `form` is the new job's."""
+def take_over(store: Store, job: int, is_earlier: Callable[[Job], bool]) -> None:
+    """Give late units of a new job the answers that they have in earlier ones."""
     jobs = sorted(store.jobs(), key=lambda one: -one.id)
     earlier = list(
         islice((one for one in jobs if one.id < job and one.good and is_earlier(one)), MOST_EARLIER)
     )
     if not earlier or not store.has_edges(job):
         return
-    sent: dict[bytes, list[int]] = {}
+    sent: dict[bytes, dict[int, None]] = {}
     for one in earlier:
-        for unit, *request in store.unchanged.sent_requests(one.id):
-            sent.setdefault(request_key(*request), []).append(unit)
+        for unit, provider, model, path, body in store.unchanged.sent_requests(one.id):
+            sent.setdefault(request_key(provider, model, path, body), {})[unit] = None
     [new] = [one for one in jobs if one.id == job]
     render = LateCellRequests(new)
     after = -1
@@ -49,5 +49,7 @@ def take_over(store: Store, job: int, is_earlier: Callable[[Job], bool], form: d
                 continue  # It fails when it is run.
             units = sent.get(request_key(provider, model, request.path, request.body))
             if units:
-                store.unchanged.take(job, index, units.pop(0), time.time())
+                first = next(iter(units))
+                del units[first]  # No answer is taken twice.
+                store.unchanged.take(job, index, first, time.time())
         after = page[-1][0]

@@ -9,8 +9,8 @@ import msgspec
 
 from headway.batch.rows import RESPONSES, BadRow, Row, from_fields, parse
 from headway.config import KINDS
-from headway.config.routing import Router, Target
 from headway.config.kinds.eval_programs import EVAL_PROGRAMS
+from headway.config.routing import Router, Target
 from headway.config.settings import ProviderConfig
 from headway.errors import UsageError
 from headway.evals.programs.program_requests import PATH as PROGRAM_PATH
@@ -64,9 +64,7 @@ def _as_text(prompt: str | Sequence[Any]) -> str:
     return prompt if isinstance(prompt, str) else msgspec.json.encode(prompt).decode()
 
 
-def _response_request(
-    target: Target, prompt: str | Sequence[Any], options: Mapping[str, Any]
-) -> SentRequest:
+def _response_request(target: Target, prompt: str | Sequence[Any], options: Mapping[str, Any]) -> SentRequest:
     """A request to OpenAI's Responses API."""
     body = {"model": target.model, "input": prompt, **options}
     line = msgspec.json.encode({"custom_id": "-", "method": "POST", "url": RESPONSES, "body": body})

@@ -3,6 +3,7 @@
 | id | unit |
 |---|---|
 | `0/vars` | the variables of a row, changed by `transformVars` |
+| `0/var.NAME` | a variable that code computes |
 | `0/1` | the answer |
 | `0/1/provider-transform`, `0/1/transform` | the answer, transformed for its provider and for its test |
 | `0/1/assert2.transform` | the same for one assertion |
@@ -21,6 +22,10 @@ PROVIDER_TRANSFORM: Final = "provider-transform"
 
 def vars_unit(row: int) -> str:
     return f"{row}/vars"
+
+
+def variable_unit(row: int, name: str) -> str:
+    return f"{row}/var.{name}"
 
 
 def answer_unit(row: int, column: int) -> str:

@@ -24,8 +24,7 @@ from headway.evals.records import AssertionResult, CellResult, CellStatus, EvalV
 from headway.evals.running.cell_requests import with_rubric
 from headway.evals.running.cell_values import CellValues, text_of_output, vectors_of
 from headway.evals.running.eval_form import form_of, stored_config
-from headway.evals.running.planned_units import UnitPlan, flat, needs_of
-from headway.evals.running.target_requests import prompt_of
+from headway.evals.running.planned_units import EARLIER_TURNS, UnitPlan, asked_ids, flat, needs_of
 from headway.evals.running.unit_names import (
     PROVIDER_TRANSFORM,
     TRANSFORM,
@@ -65,10 +64,24 @@ def eval_view(store: Store, job: Job) -> EvalView:
 def cell_results(store: Store, job: Job) -> Iterator[CellResult]:
     """Every cell, in order."""
     values = CellValues(job, store)
-    for _, row in groupby(_units(store, job), key=lambda result: row_of(result.custom_id)):
-        units = list(row)
-        values.read(units)
-        yield from RowResults(values, job, units).cells()
+    for rows in _rows(store, job):
+        values.read([unit for row in rows for unit in row])
+        for row in rows:
+            yield from RowResults(values, job, row).cells()
+
+
+def _rows(store: Store, job: Job) -> Iterator[list[list[UnitResult]]]:
+    """The units of rows, several rows at once."""
+    rows: list[list[UnitResult]] = []
+    size = 0
+    for _, units in groupby(_units(store, job), key=lambda result: row_of(result.custom_id)):
+        rows.append(list(units))
+        size += len(rows[-1])
+        if size >= _PAGE:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
 
 
 def _units(store: Store, job: Job) -> Iterator[UnitResult]:
@@ -105,7 +118,8 @@ class RowResults:
             answer = values.graded_with(unit.index, cell, unit, output)
         except HeadwayError as error:
             return msgspec.structs.replace(bare, status="error", error=str(error))
-        bare = msgspec.structs.replace(bare, output=output, vars=answer.vars)
+        known = {name: value for name, value in answer.vars.items() if name != EARLIER_TURNS}
+        bare = msgspec.structs.replace(bare, output=output, vars=known)
         open_unit = self._first_open(unit, test)
         if open_unit is not None:
             return msgspec.structs.replace(bare, status=self._status(open_unit), error=_error_of(open_unit))
@@ -163,7 +177,7 @@ class RowResults:
         """The prompt as it was sent; "" if it was not made yet."""
         if unit.status not in GOOD and self._values.edges(unit.index):
             return ""
-        return prompt_of(self._values.store.request(self._job.id, unit.index)[1])
+        return self._values.sent_prompt(unit.index)
 
     def _status(self, unit: UnitResult) -> CellStatus:
         """The status of a cell that this unit keeps from a verdict."""
@@ -184,8 +198,8 @@ class RowResults:
         """The first unit that judges a cell and has not ended."""
         own = f"{unit.custom_id}/"
         row = f"{row_of(unit.custom_id)}/select-best"
-        for id, other in self._units.items():
-            if id.startswith((own, row)) and other.status in ("pending", "assigned", "running"):
+        for name, other in self._units.items():
+            if name.startswith((own, row)) and other.status in ("pending", "assigned", "running"):
                 return other
         return None
 
@@ -227,14 +241,9 @@ class RowResults:
         one = with_rubric(test, UnitPlan(role="grader", place=place))
         return _with_cost(self._read(needs, one, number, answer, asked), asked.values())
 
-    def _asked(self, id: str, place: tuple[int, ...], one: AssertionSpec) -> dict[str, UnitResult]:
+    def _asked(self, answer: str, place: tuple[int, ...], one: AssertionSpec) -> dict[str, UnitResult]:
         """The units of an assertion, by the name of their question."""
-        if needs_of(one) != "grader":
-            return {"": self._units[assertion_unit(id, place)]}
-        return {
-            question.name: self._units[assertion_unit(id, place, question.name if question.after else "")]
-            for question in grading.question_names(one)
-        }
+        return {name: self._units[unit] for name, unit in asked_ids(answer, place, one).items()}
 
     def _read(
         self,

@@ -6,6 +6,7 @@ can be longer than its arguments charges for the result before it makes it.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from headway.evals.template_language.js_values import (
     json_text,
     printed,
     rounded,
+    text_length,
     text_of_value,
     to_number,
     truthy,
@@ -67,7 +69,9 @@ def _join(limit: WorkLimit, value: Any, mark: Any = "", attribute: Any = None) -
 
 
 def _length(limit: WorkLimit, value: Any) -> int:
-    return len(value) if isinstance(value, str | list | tuple | dict) else 0
+    if isinstance(value, str):
+        return text_length(value)
+    return len(value) if isinstance(value, list | tuple | dict) else 0
 
 
 def _replace(limit: WorkLimit, value: Any, old: Any, new: Any, most: Any = None) -> Any:
@@ -92,14 +96,14 @@ def _round(limit: WorkLimit, value: Any, places: Any = 0, method: Any = None) ->
 def _int(limit: WorkLimit, value: Any, fallback: Any = UNDEFINED, base: Any = 10) -> Any:
     match = re.match(r"\s*[+-]?\d+", text_of_value(value))
     if match is None:
-        return math.nan if fallback is UNDEFINED else fallback
+        return fallback
     return rounded(float(match[0]))
 
 
 def _float(limit: WorkLimit, value: Any, fallback: Any = UNDEFINED) -> Any:
     match = re.match(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", text_of_value(value))
     if match is None:
-        return math.nan if fallback is UNDEFINED else fallback
+        return fallback
     return rounded(float(match[0]))
 
 
@@ -107,7 +111,7 @@ def _sort(
     limit: WorkLimit, value: Any, reverse: Any = False, case: Any = False, attribute: Any = None
 ) -> list[Any]:
     def key(item: Any) -> Any:
-        chosen = member(item, attribute) if attribute else item
+        chosen = item if is_nothing(attribute) else member(item, attribute)
         return chosen.lower() if isinstance(chosen, str) and not truthy(case) else chosen
 
     def order(left: Any, right: Any) -> int:
@@ -163,7 +167,7 @@ def _center(limit: WorkLimit, value: Any, width: Any = 80) -> str:
     text = printed(value)
     spaces = max(0, int(to_number(width)) - len(text))
     limit.spend(spaces)
-    return " " * (spaces // 2 + spaces % 2) + text + " " * (spaces // 2)
+    return " " * (spaces // 2) + text + " " * (spaces - spaces // 2)
 
 
 def _batch(limit: WorkLimit, value: Any, size: Any, fill: Any = None) -> list[list[Any]]:
@@ -173,6 +177,23 @@ def _batch(limit: WorkLimit, value: Any, size: Any, fill: Any = None) -> list[li
         limit.spend(step)
         rows[-1] += [fill] * (step - len(rows[-1]))
     return rows
+
+
+def _slice(limit: WorkLimit, value: Any, count: Any, fill: Any = None) -> list[list[Any]]:
+    """So many columns; the first ones are longer."""
+    items, columns = _items(value), max(1, int(to_number(count)))
+    limit.spend_on([None] * min(columns, 10_000_000))
+    size, longer = divmod(len(items), columns)
+    starts = [i * size + min(i, longer) for i in range(columns + 1)]
+    rows = [items[start:end] for start, end in itertools.pairwise(starts)]
+    return [[*row, fill] if truthy(fill) and i >= longer else row for i, row in enumerate(rows)]
+
+
+def _groupby(limit: WorkLimit, value: Any, name: Any) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = {}
+    for item in _items(value):
+        groups.setdefault(text_of_value(member(item, name)), []).append(item)
+    return groups
 
 
 def _title(limit: WorkLimit, value: Any) -> str:
@@ -236,6 +257,8 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "e": _of_text(lambda text: text.translate(_ESCAPES)),
     "escape": _of_text(lambda text: text.translate(_ESCAPES)),
     "first": _end(0),
+    "forceescape": _of_text(lambda text: text.translate(_ESCAPES)),
+    "groupby": _groupby,
     "float": _float,
     "indent": _indent,
     "int": _int,
@@ -254,6 +277,7 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "safe": lambda limit, value: "" if is_nothing(value) else value,
     "select": _select,
     "selectattr": _with_field,
+    "slice": _slice,
     "sort": _sort,
     "string": _of_text(str),
     "striptags": _of_text(lambda text: re.sub(r"\s+", " ", _TAG.sub("", text).strip())),

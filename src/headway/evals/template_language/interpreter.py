@@ -109,8 +109,8 @@ class Interpreter:
     def _assign(self, target: nodes.Node, value: Any) -> None:
         """`set`: changes the variable where it is, also outside of the loop that it is written in."""
         if isinstance(target, nodes.Tuple):
-            for place, name in enumerate(target.items):
-                self._assign(name, member(value, place))
+            for name in target.items:
+                self._assign(name, value)
         elif isinstance(target, nodes.Name):
             scopes = (scope for scope in reversed(self._scopes) if target.name in scope)
             next(scopes, self._scopes[-1])[target.name] = value
@@ -184,7 +184,9 @@ class Interpreter:
         return list(numbers)
 
     def _concat(self, node: nodes.Concat) -> str:
-        return self._joined([printed(value) for value in self._values_of(node.nodes)])
+        for read in (values := self._values_of(node.nodes)):
+            self._limit.spend_on(read)
+        return self._joined([text_of_value(value) for value in values])
 
     def _joined(self, texts: list[str]) -> str:
         self._limit.spend(sum(map(len, texts)))

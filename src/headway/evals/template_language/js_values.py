@@ -55,6 +55,11 @@ def text_of_value(value: Any) -> str:
     return "undefined" if value is UNDEFINED else "[object Object]"
 
 
+def text_length(text: str) -> int:
+    """The length of a text in JavaScript: a character outside of the basic plane counts twice."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def printed(value: Any) -> str:
     """What a template prints for a value."""
     return "" if is_nothing(value) else text_of_value(value)

@@ -14,6 +14,7 @@ from headway.evals.template_language.js_values import (
     UNDEFINED,
     identical,
     is_number,
+    text_length,
     text_of_value,
     to_number,
 )
@@ -33,7 +34,7 @@ def member(value: Any, key: Any) -> Any:
         return _field(value, key)
     if isinstance(value, str | list | tuple):
         if key == "length":
-            return len(value)
+            return text_length(value) if isinstance(value, str) else len(value)
         if is_number(key) or (isinstance(key, str) and key.isdecimal()):
             return _item(value, to_number(key))
         methods = TEXT_METHODS if isinstance(value, str) else LIST_METHODS

@@ -5,6 +5,7 @@ Nunjucks is a port of Jinja: the tags, filters and operators that evals use have
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -32,6 +33,8 @@ _REFUSED: Final[dict[type[nodes.Node], str]] = {
     nodes.Slice: "[a:b]",
     nodes.NSRef: "set a.b",
 }
+#: Nunjucks has two names for it.
+_ELSEIF: Final = re.compile(r"(\{%-?\s*)elseif\b")
 _PARSER: Final = Environment(keep_trailing_newline=True)
 
 
@@ -50,6 +53,7 @@ def parsed(text: str) -> nodes.Template:
 
 
 def _tree(text: str) -> nodes.Template:
+    text = _ELSEIF.sub(r"\1elif", text)
     if "\r" not in text:
         return _PARSER.parse(text)
     try:

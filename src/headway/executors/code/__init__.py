@@ -1,1 +1,1 @@
-"""Code of eval files in worker processes: assertions, transforms, and functions that are providers."""
+"""Code of users in worker processes: assertions, transforms and functions of eval files; files with functions."""

@@ -7,7 +7,8 @@ body (`CodeCall`), and its answer is `{"output": …}`. A function that is a pro
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -24,18 +25,12 @@ from headway.providers.error_messages import short_message
 from headway.providers.program_answer import answer_of
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 
-#: Fills the templates in a value.
-Fill = Callable[[Any], Any]
+NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 _decode: Final = msgspec.json.Decoder().decode
 
 
-def unfilled(value: Any) -> Any:
-    """A value that has no templates."""
-    return value
-
-
 class CodeAdapter(PythonAdapter):
-    """Runs code for every unit. `fill` fills the templates in a provider's options."""
+    """Runs code for every unit. `options` are those of a provider, with their templates filled."""
 
     def __init__(
         self,
@@ -44,10 +39,11 @@ class CodeAdapter(PythonAdapter):
         place: str,
         scrub: Scrubber = NO_SECRETS,
         max_answer_bytes: int = 0,
-        fill: Fill = unfilled,
+        options: Mapping[str, Any] = NO_OPTIONS,
     ) -> None:
         super().__init__(settings, "", size, settings.directory, place, scrub, max_answer_bytes)
-        self._code, self._fill = settings, fill
+        self._code = settings
+        self._options = {"config": {"basePath": settings.directory, **options}}
 
     def _entry(self) -> EntryPoint:
         serve = (
@@ -61,7 +57,7 @@ class CodeAdapter(PythonAdapter):
         row = _decode(request.body)
         given = {
             "prompt": row.get("prompt"),
-            "options": {"config": self._fill(self._code.options)},
+            "options": self._options,
             "context": row.get("context", {}),
         }
         return encode_call(CodeCall("provider", given, self._code.file, self._code.function))
@@ -81,7 +77,7 @@ class CodeAdapter(PythonAdapter):
 
 
 def _provided(result: WorkResult) -> WorkResult:
-    """The result of a function that is a provider."""
+    """The result of a function that returns an output or an error: a provider, or one that computes a variable."""
     answer = answer_of(_decode(result.value))
     usage = answer.outcome.usage or result.outcome.usage
     outcome = msgspec.structs.replace(answer.outcome, usage=usage)
@@ -91,8 +87,10 @@ def _provided(result: WorkResult) -> WorkResult:
 
 
 def _returned(result: WorkResult, request: Request) -> WorkResult:
-    """The result of an assertion or a transform."""
+    """The result of an assertion, a transform, or a variable."""
     role = decode_call(request.body).role
+    if role == "variable":
+        return _provided(result)
     problem = ""
     if result.value == b"null":
         problem = returned_nothing(role)

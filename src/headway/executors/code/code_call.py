@@ -7,13 +7,14 @@ from typing import Any, Final, Literal
 import msgspec
 
 #: What the code is for. It decides which function of a file is called, and what it must return.
-CodeRole = Literal["assertion", "transform", "vars", "response", "request", "provider"]
+CodeRole = Literal["assertion", "transform", "vars", "variable", "response", "request", "provider"]
 
 #: The function of a Python file where none is named.
 USUAL_FUNCTIONS: Final[dict[CodeRole, str]] = {
     "assertion": "get_assert",
     "transform": "get_transform",
     "vars": "get_transform",
+    "variable": "get_var",
     "response": "get_transform",
     "request": "get_transform",
     "provider": "call_api",
@@ -43,6 +44,7 @@ _NOUNS: Final[dict[CodeRole, str]] = {
     "assertion": "assertion",
     "transform": "transform",
     "vars": "transformVars",
+    "variable": "variable",
     "response": "transformResponse",
     "request": "transformRequest",
     "provider": "provider",

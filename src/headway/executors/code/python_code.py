@@ -14,7 +14,7 @@ import msgspec
 
 from headway.core.model import Kind, Outcome
 from headway.executors.code.code_call import USUAL_FUNCTIONS, CodeCall, decode_call
-from headway.executors.python_files import imported_file
+from headway.executors.code.python_files import imported_file
 from headway.executors.worker_entry import CallRunner, JsonCall, Serve, UnitReply, traceback_of
 from headway.executors.worker_protocol import ReplyNote
 from headway.providers.error_messages import describe_exception, short_message
@@ -22,6 +22,8 @@ from headway.providers.error_messages import describe_exception, short_message
 #: The file name of code that has none, in tracebacks.
 _INLINE: Final = "<code>"
 _LINES_BEFORE: Final = 2
+#: Functions that are kept for the next call. Code that is a template may differ in each cell.
+_MOST_KNOWN: Final = 256
 #: The mark that `headway.eval.assertion` leaves on a function.
 GRADER_MARK: Final = "__headway_assertion__"
 #: Python's names of what a result says: `pass` is a keyword.
@@ -43,9 +45,12 @@ def serve_python(directory: str, most: int) -> Serve:
         code = decode_call(payload)
         key = (code.role, code.file, code.function, code.source, *code.arguments)
         try:
-            function = known.get(key) or known.setdefault(key, _function(code))
+            function = known.get(key) or _function(code)
         except (Exception, SystemExit) as error:
             return _unusable(code, error)
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known[key] = function
         call = JsonCall(b"null", code.function, most, with_context=False)
         try:
             value = run(function, *code.arguments.values())

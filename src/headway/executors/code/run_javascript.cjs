@@ -10,7 +10,9 @@ const { pathToFileURL } = require('node:url');
 
 const [descriptor, most] = process.argv.slice(2).map(Number);
 const link = new net.Socket({ fd: descriptor, readable: true, writable: true });
+// Functions that are kept for the next call. Code that is a template may differ in each cell.
 const loadedFunctions = new Map();
+const mostLoaded = 256;
 
 // Code without a file has no `require`. It may use process.mainModule.require, which begins in the working directory.
 const require_ = createRequire(path.join(process.cwd(), 'code.js'));
@@ -41,14 +43,13 @@ function functionBody(source) {
     const rest = code.slice(end + 1).trim();
     return end < 0 || /^return\b/.test(rest) ? code : `${code.slice(0, end + 1)} return (${rest}\n);`;
   }
-  if (/\breturn\b/.test(code)) {
-    try {
-      new Function(`return (${code}\n);`); // One expression, such as a function with a return in it.
-    } catch {
-      return code;
-    }
+  const expression = `return (${code}\n);`;
+  try {
+    new Function(expression);
+    return expression;
+  } catch {
+    return code;
   }
-  return `return (${code}\n);`;
 }
 
 function inlineFunction(call) {
@@ -83,6 +84,7 @@ function functionOfProvider(found, call) {
 async function loaded(call) {
   const key = JSON.stringify([call.role, call.file, call.function, call.source, Object.keys(call.arguments)]);
   if (!loadedFunctions.has(key)) {
+    if (loadedFunctions.size >= mostLoaded) loadedFunctions.clear();
     loadedFunctions.set(key, call.file ? await functionOfFile(call) : inlineFunction(call));
   }
   return loadedFunctions.get(key);

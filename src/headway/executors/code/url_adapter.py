@@ -104,13 +104,14 @@ class UrlAdapter(HttpAdapter):
         timeout_s = min(timeout_s, self._url.timeout_s) if self._url.timeout_s else timeout_s
         try:
             made = await self._made(_decode(request.body), timeout_s)
+            head = self._head(made)
         except (UsageError, ConfigError, CodeFailed) as error:
             return Answer(self._failure_of(error, sent=False))
         response: HttpResponse | None = None
         timeout = self._timeouts.begin(timeout_s)
         try:
             assert self._pool is not None
-            response = await self._pool.post(self._head(made), made.body, admitted)
+            response = await self._pool.post(head, made.body, admitted)
             received = await response.read(self._most)
         except AnswerTooLong as long:
             return self._too_long(response, long)

@@ -37,7 +37,7 @@ class ScriptAdapter(CommandAdapter):
     ) -> None:
         super().__init__(settings, None, "", settings.directory, withheld, scrub, max_answer_bytes)
         self._directory = settings.directory
-        self._options = _encode({"config": options}).decode()
+        self._options = _encode({"config": {"basePath": settings.directory, **options}}).decode()
 
     async def _one(self, request: Request, timeout_s: float) -> WorkResult:
         row = msgspec.json.decode(request.body)

@@ -41,14 +41,10 @@ class UrlRequest(msgspec.Struct, frozen=True):
 def url_request(settings: UrlConfig, prompt: Any, values: Mapping[str, Any], fill: FillWith) -> UrlRequest:
     """The request for a prompt. `values` are the variables; `prompt` may be an object, which is then the body. Raises UsageError."""
     values = {**values, "prompt": prompt}
-    url = URL(_text(fill(settings.url, values)))
-    if url.scheme not in ("http", "https") or not url.host or url.user or url.password:
-        raise UsageError(f"{settings.url} is not an address of the form https://host/path")
-    for name, value in settings.query.items():
-        url = url.extend_query({name: _text(fill(value, values))})
+    url = _address(settings, values, fill)
     headers = {name.lower(): _text(fill(value, values)) for name, value in settings.headers.items()}
     method = _text(fill(settings.method, values)).upper()
-    if not method.isalpha() or method == "HEAD":
+    if not (method.isascii() and method.isalpha()) or method == "HEAD":
         raise UsageError(f"method: {method!r} cannot be sent")
     if method == "GET" or (settings.body is None and not isinstance(prompt, dict)):
         return UrlRequest(method, url, headers, b"")
@@ -60,6 +56,19 @@ def url_request(settings: UrlConfig, prompt: Any, values: Mapping[str, Any], fil
         else _text(fill(settings.body, values)).encode()
     )
     return UrlRequest(method, url, headers, body)
+
+
+def _address(settings: UrlConfig, values: Mapping[str, Any], fill: FillWith) -> URL:
+    problem = UsageError(f"{settings.url} is not an address of the form https://host/path")
+    try:
+        url = URL(_text(fill(settings.url, values)))
+    except ValueError:
+        raise problem from None
+    if url.scheme not in ("http", "https") or not url.host or url.user or url.password:
+        raise problem
+    for name, value in settings.query.items():
+        url = url.extend_query({name: _text(fill(value, values))})
+    return url
 
 
 def _json_body(template: Any, prompt: Any, values: Mapping[str, Any], fill: FillWith) -> bytes:

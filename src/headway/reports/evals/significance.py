@@ -23,7 +23,7 @@ import msgspec
 
 #: A difference with a smaller corrected p-value is no noise.
 LEVEL: Final = 0.05
-#: An exact count may take so many bit operations, about a twentieth of a second.
+#: An exact count may take so many bit operations, less than a tenth of a second.
 MOST_WORK: Final = 4_000_000_000
 
 #: How a p-value was computed.

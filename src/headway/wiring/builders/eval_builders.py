@@ -45,7 +45,7 @@ class CodeBuilder(ProviderBuilder):
             provider.name,
             Scrubber([*secrets, *secrets_in(settings, env)]),
             provider.max_answer_bytes,
-            lambda options: _filled(options, {"env": env}),
+            _filled(settings.options, {"env": env}),
         )
         return Built(adapter)
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 from pathlib import Path
 from typing import Final
 
-import msgspec
+from bench.evals.timed_command import TimedCommand, run_timed
 from bench.servers import installed
 
-PACKAGE: Final = Path(__file__).with_name("package.json")
+PACKAGE: Final = installed.ROOT / "tests" / "evals_real" / "package.json"
 #: CI sets it: there a missing promptfoo fails the tests instead of skipping them.
 REQUIRED: Final = "HEADWAY_REQUIRE_PROMPTFOO"
 PATIENCE_S: Final = 120.0
@@ -48,54 +47,38 @@ def missing() -> str:
     """Why promptfoo cannot be run; empty if it can."""
     if not (folder() / ".complete").exists():
         return "promptfoo: not installed. Node's npm and `make promptfoo` install what is needed (1.6 GB)"
-    return (
-        "" if installed.namespaces() else "no network namespaces here: promptfoo must not reach the network"
-    )
+    if not installed.namespaces():
+        return "no network namespaces here: promptfoo must not reach the network"
+    return ""
 
 
-class Run(msgspec.Struct, frozen=True):
-    """A run of promptfoo that has ended."""
-
-    code: int
-    printed: str
-    results: Path
-    #: Seconds of processor time of all its processes, and seconds from start to end.
-    cpu_s: float
-    seconds: float
-
-
-def environ(home: Path, fake_url: str) -> dict[str, str]:
-    """The variables of a run: a home of its own, and the fake as every provider."""
+def targets(fake_url: str, openai_key: str = "any", anthropic_key: str = "any") -> dict[str, str]:
+    """The variables that make the fake the provider of a configuration."""
     return {
+        "FAKE_URL": fake_url,
+        "OPENAI_BASE_URL": f"{fake_url}/v1",
+        "OPENAI_API_KEY": openai_key,
+        "ANTHROPIC_BASE_URL": fake_url,
+        "ANTHROPIC_API_KEY": anthropic_key,
+    }
+
+
+def evaluate(
+    prefix: tuple[str, ...],
+    config: Path,
+    results: Path,
+    variables: dict[str, str],
+    longest_s: float = PATIENCE_S,
+) -> TimedCommand:
+    """`promptfoo eval` on a configuration. `prefix` is the command that enters the namespace."""
+    home = results.parent / "promptfoo-home"
+    home.mkdir(exist_ok=True)
+    environ = {
         **_ALONE,
         "PATH": f"{programs()}:{os.environ['PATH']}",
         "HOME": str(home),
         "PROMPTFOO_CONFIG_DIR": str(home / ".promptfoo"),
-        **targets(fake_url),
+        **variables,
     }
-
-
-def targets(fake_url: str) -> dict[str, str]:
-    """The variables that make the fake every provider of the configurations."""
-    return {
-        "FAKE_URL": fake_url,
-        "OPENAI_BASE_URL": f"{fake_url}/v1",
-        "OPENAI_API_KEY": "any",
-        "ANTHROPIC_BASE_URL": fake_url,
-        "ANTHROPIC_API_KEY": "any",
-    }
-
-
-def evaluate(prefix: tuple[str, ...], config: Path, fake_url: str, results: Path, *flags: str) -> Run:
-    """`promptfoo eval` on a configuration. `prefix` is the command that enters the namespace."""
-    home = results.parent / "promptfoo-home"
-    home.mkdir(exist_ok=True)
-    command = [*prefix, "promptfoo", "eval", "-c", str(config), "-o", str(results), "--no-table", *flags]
-    before = os.times()
-    done = subprocess.run(
-        command, cwd=config.parent, env=environ(home, fake_url), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
-    after = os.times()
-    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
-    return Run(done.returncode, done.stdout, results, cpu_s, after.elapsed - before.elapsed)
+    command = [*prefix, "promptfoo", "eval", "-c", str(config), "-o", str(results), "--no-table"]
+    return run_timed(command, config.parent, environ, longest_s)
