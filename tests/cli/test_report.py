@@ -15,6 +15,14 @@ from tests.crash.stage import Stage
 
 MOOD = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
 
+EVAL = """
+prompts: ["Hello {{name}}"]
+providers: [echo]
+tests:
+  - {vars: {name: Ada}, assert: [{type: equals, value: Hello Ada}]}
+  - {vars: {name: Bob}, assert: [{type: equals, value: Hello Ada}]}
+"""
+
 
 @contextmanager
 def opened(path: Path, size: tuple[int, int] = DESKTOP) -> Iterator[Page]:
@@ -50,6 +58,7 @@ def finished(stage: Stage, headway: Headway) -> Stage:
 def test_the_report_of_a_job_is_a_page_that_needs_nothing_else(finished: Stage, headway: Headway) -> None:
     done = headway("report", "ten")
     assert (done.code, done.out) == (0, "ten.html\n"), done.err
+    assert str(finished.root) not in (finished.root / "ten.html").read_text(encoding="utf-8")
     with opened(finished.root / "ten.html") as page:
         expect(page.get_by_role("heading", level=1)).to_have_text("ten")
         expect(page.locator(".fact").first).to_have_text("10of 10 units succeeded")
@@ -93,6 +102,17 @@ def test_failures_and_their_reasons(stage: Stage, headway: Headway) -> None:
         page.get_by_label("Status").select_option("failed")
         expect(page.locator("#count")).to_have_text("1 of 2 units")
         expect(page.locator("tbody tr[role=row]")).to_contain_text("never")
+
+
+def test_the_report_of_an_eval_has_its_matrix(stage: Stage, headway: Headway) -> None:
+    (stage.root / "promptfooconfig.yaml").write_text(EVAL, encoding="utf-8")
+    done = headway("eval", "promptfooconfig.yaml", "--name", "greetings", "--out", "first.html", "-q")
+    assert done.code == 5, done.err
+    assert headway("report", "greetings", "--out", "second.html").code == 0
+    for name in ("first.html", "second.html"):
+        with opened(stage.root / name) as page:
+            assert page.locator("tbody [role=gridcell] .mark").all_inner_texts() == ["✓ pass", "✗ fail"]
+            expect(page.locator(".rate b")).to_have_text("50.0%")
 
 
 def test_a_phone_needs_no_sideways_scroll(finished: Stage, headway: Headway) -> None:

@@ -94,9 +94,11 @@ def _write_eval(file: BinaryIO, _settings: Config, store: Store, job: Job) -> No
 
 def _write_job(file: BinaryIO, settings: Config, store: Store, job: Job) -> None:
     from headway.cli.shared import workspace
-    from headway.display.html.job_page import MOST_UNITS, write_job_page
+    from headway.display.html.job_page import MOST_UNITS, ReportedJob, write_job_page
+    from headway.jobs.kinds import kind_of
     from headway.reports.jobs import job_report
     from headway.reports.unit_rows import reported_units
 
     report = job_report(store, job, workspace.state_of(settings, job))
-    write_job_page(file, report, job.kind, reported_units(store, job, MOST_UNITS))
+    shown = ReportedJob(report, job.kind, kind_of(job).input_name(job))
+    write_job_page(file, shown, reported_units(store, job, MOST_UNITS))

@@ -155,8 +155,10 @@ def test_the_dark_is_that_of_the_system_and_of_the_switch(tmp_path: Path, open_p
 
 
 def test_paper_has_whole_answers_and_no_controls(page: Page, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": 1030, "height": 700})  # A4 across, less its margins.
     page.emulate_media(media="print")
     expect(page.locator(".filters")).to_be_hidden()
+    assert page.evaluate("[...document.querySelectorAll('.scroll, .rows')].filter((one) => one.scrollWidth > one.clientWidth + 1).length") == 0  # fmt: skip
     assert page.locator("tbody tr[role=row]").count() == 48
     answer = page.locator(f"{CELL} .answer").first
     assert answer.evaluate("(one) => one.scrollHeight <= one.clientHeight + 1")

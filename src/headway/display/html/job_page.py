@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
+import msgspec
+
 from headway.display.html.page_shell import (
     DataBlock,
     HtmlPage,
@@ -27,13 +29,22 @@ _JOB_STYLES: Final = ("base.css", "job.css")
 _JOB_SCRIPTS: Final = ("base.js", "rows.js", "job.js")
 
 
-def write_job_page(file: BinaryIO, report: JobReport, kind: str, units: Iterable[ReportedUnit]) -> None:
+class ReportedJob(msgspec.Struct, frozen=True):
+    """A job for its page: its figures, its kind, and the name of its input without the folder, which is of no use to a colleague."""
+
+    report: JobReport
+    kind: str
+    source: str
+
+
+def write_job_page(file: BinaryIO, job: ReportedJob, units: Iterable[ReportedUnit]) -> None:
     """Write the page of a job, unit by unit."""
+    report = job.report
     page = HtmlPage(f"Job {report.job}", report.job, _JOB_STYLES, _JOB_SCRIPTS)
-    write_page(file, page, _job_blocks(report, kind, units))
+    write_page(file, page, _job_blocks(job, units))
 
 
-def _job_blocks(report: JobReport, kind: str, units: Iterable[ReportedUnit]) -> Iterator[DataBlock]:
+def _job_blocks(job: ReportedJob, units: Iterable[ReportedUnit]) -> Iterator[DataBlock]:
     statuses: list[str] = []
     rows: list[list[Any]] = []
     for unit in units:
@@ -44,7 +55,7 @@ def _job_blocks(report: JobReport, kind: str, units: Iterable[ReportedUnit]) -> 
             rows = []
     if rows:
         yield DataBlock(f"rows-{len(statuses) // BLOCK_UNITS}", rows)
-    yield DataBlock("job", _job_value(report, kind, statuses))
+    yield DataBlock("job", _job_value(job, statuses))
 
 
 def _unit_row(unit: ReportedUnit) -> list[Any]:
@@ -64,12 +75,13 @@ def _unit_row(unit: ReportedUnit) -> list[Any]:
     )
 
 
-def _job_value(report: JobReport, kind: str, statuses: list[str]) -> dict[str, Any]:
+def _job_value(job: ReportedJob, statuses: list[str]) -> dict[str, Any]:
+    report = job.report
     return {
         "job": report.job,
-        "kind": kind,
+        "kind": job.kind,
         "state": report.state,
-        "input": bounded_text(report.input, MOST_ERROR),
+        "input": bounded_text(job.source, MOST_ERROR),
         "models": list(report.models),
         "started": report.started_utc,
         "finished": report.finished_utc,
