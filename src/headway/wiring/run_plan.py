@@ -130,6 +130,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
     }
     outputs, aside = reserves(config, store, job, {number: route.price for number, route in routes.items()})
     run, then = config.run, then_of(job, flags)
+    delay_s = flags.delay_s or run_kind_of(job).delay_s(job)
     grow = growth(job, then) if then.template else run_kind_of(job).growth(present)
     return RunSpec(
         job=job,
@@ -144,8 +145,8 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         max_cost_usd=run.max_cost_usd,
         max_hold_s=run.max_hold_s,
         weight=run.weight,
-        delay_s=flags.delay_s,
-        serial=flags.serial or flags.delay_s > 0.0,
+        delay_s=delay_s,
+        serial=flags.serial or delay_s > 0.0,
         only_failed=flags.only_failed,
         only_units=flags.only_units,
         stays_ended=frozenset(run_kind_of(job).stays_ended(store, job)),
@@ -229,6 +230,7 @@ def _run_settings(config: Config, job: Job, routes: Sequence[StoredRoute], flags
         "serial": flags.serial,
         "safe_cells": safe_cells(job, flags),
         "text_only": text_only(job, flags),
+        "more_outputs": [str(path) for path in more_outputs(job, flags)],
         AGENTS: msgspec.to_builtins(flags.agents.joined(job)),
         "then": msgspec.to_builtins(then_of(job, flags)),
         CONCURRENCY: job.settings.get(CONCURRENCY) if flags.nodes is None else flags.nodes,
@@ -255,6 +257,13 @@ def text_only(job: Job, flags: RunFlags) -> bool:
     """Whether rows have only ids and texts: the same, for the output that the job has."""
     own = flags.output.recorded == job.out and flags.output.form != "folder"
     return flags.output.text_only or (own and bool(job.settings.get("text_only")))
+
+
+def more_outputs(job: Job, flags: RunFlags) -> tuple[Path, ...]:
+    """Further files with the results: those of this run, or the job's own if the run names none."""
+    if flags.output.more or flags.output.recorded != job.out:
+        return flags.output.more
+    return tuple(map(Path, job.settings.get("more_outputs", ())))
 
 
 def _lanes(
