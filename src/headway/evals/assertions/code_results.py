@@ -76,10 +76,11 @@ def _of_number(assertion: AssertionSpec, number: int, answer: GradedAnswer, scor
 def _of_object(
     assertion: AssertionSpec, number: int, answer: GradedAnswer, returned: dict[Any, Any]
 ) -> AssertionResult:
+    """An object says whether it passed. Only Python's is also held to the threshold, as in promptfoo."""
     fields = {_OTHER_NAMES.get(key, key): value for key, value in returned.items()}
     passed, score = _verdict_of(fields)
     reason = str(fields.get("reason") or "the code gave no reason")
-    if assertion.threshold is not None and score < assertion.threshold:
+    if assertion.type == "python" and assertion.threshold is not None and score < assertion.threshold:
         passed, reason = (
             False,
             f"the score {score:g} is below the threshold {assertion.threshold:g}: {reason}",

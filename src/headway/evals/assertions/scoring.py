@@ -2,7 +2,7 @@
 
 A score is the mean of the scores of assertions, by weight. Without a threshold a cell passes if every assertion passes; with one it
 passes if the score is at least the threshold, and single failures do not matter. A weight of 0 takes an assertion out of the
-score, and it cannot fail. An error of any assertion is an error of the cell: its score says nothing about the answer.
+score, and it cannot fail. An answer that is not the best of its row (`select-best`) fails with the score 0. An error of any assertion is an error of the cell: its score says nothing about the answer.
 """
 
 from __future__ import annotations
@@ -78,6 +78,9 @@ def _total(results: Sequence[AssertionResult], threshold: float | None) -> Total
     if threshold is not None:
         passed = score >= threshold
         reason = f"the score {score:.2f} is {'at least' if passed else 'below'} the threshold {threshold:g}"
+    worse = [each for each in failed if not _counts_in_mean(each)]
+    if worse:
+        passed, score, reason = False, 0.0, _reason(worse)
     named, weights = _named(results)
     if error:
         passed, score, reason = False, 0.0, error
@@ -85,7 +88,7 @@ def _total(results: Sequence[AssertionResult], threshold: float | None) -> Total
 
 
 def _counts_in_mean(each: AssertionResult) -> bool:
-    """Whether it is part of the mean. `select-best` decides about the cell and leaves its score."""
+    """Whether it is part of the mean. `select-best` is not: it decides when everything else is known."""
     return each.type.removeprefix("not-") != "select-best"
 
 
@@ -100,12 +103,18 @@ def _named(results: Sequence[AssertionResult]) -> tuple[dict[str, float], dict[s
     for each in results:
         if each.error or not _counts_in_mean(each):
             continue
-        scores = {**each.named_scores, **({each.metric: each.score} if each.metric else {})}
-        for name, score in scores.items():
-            sums[name] += score * each.weight
-            weights[name] += each.weight
+        for name, (score, weight) in _metrics_of(each).items():
+            sums[name] += score * weight
+            weights[name] += weight
     means = {name: total / weights[name] if weights[name] > 0 else 0.0 for name, total in sums.items()}
     return means, dict(weights)
+
+
+def _metrics_of(each: AssertionResult) -> dict[str, tuple[float, float]]:
+    """The metrics of one result with their weights. A set passes on those of its parts."""
+    inner = _named(each.parts)[1] if each.type.endswith("assert-set") else {}
+    found = {name: (score, each.weight * inner.get(name, 1.0)) for name, score in each.named_scores.items()}
+    return found | ({each.metric: (each.score, each.weight)} if each.metric else {})
 
 
 def _cost(parts: Sequence[AssertionResult]) -> float | None:

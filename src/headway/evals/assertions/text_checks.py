@@ -150,5 +150,12 @@ def levenshtein(demand: Demand, answer: GradedAnswer) -> Finding:
     if max(len(demand.value), len(answer.text)) > LONGEST_COMPARED:
         raise CannotJudge(f"a distance is computed for texts of up to {LONGEST_COMPARED:,} characters")
     threshold = DEFAULT_DISTANCE if demand.threshold is None else demand.threshold
-    distance = Levenshtein.distance(answer.text, demand.value)
+    distance = Levenshtein.distance(_units(answer.text), _units(demand.value))
     return Finding(distance <= threshold, f"the distance is {distance}; the threshold is {threshold:g}")
+
+
+def _units(text: str) -> str | list[int]:
+    """The text as JavaScript counts it: a character outside of the basic plane is two units."""
+    if text.isascii() or max(text) <= "\uffff":
+        return text
+    return list(memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"))
