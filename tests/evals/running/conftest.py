@@ -51,7 +51,7 @@ class EvalRuns:
         config = load(None, self.root, os.environ)
         kind, source = EvalKind(), EvalSource(spec)
         config = kind.with_named_providers(config, source)
-        run_flags = RunFlags(output=OutputOptions(self.root / "results.json"), **flags)
+        run_flags = RunFlags(output=OutputOptions(self.root / "results.json"), limits=source.limits, **flags)
         with submitted(config, source, run_flags, IngestOptions(fresh=fresh), None, self.lines.append) as ready:
             self.code = run_job.run_ready(ready, progress="none", quiet=True, as_json=False)
             return ready.store.job(ready.job.name) or ready.job

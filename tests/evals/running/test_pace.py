@@ -46,12 +46,12 @@ def test_a_delay_forces_one_request_at_a_time_in_order(folder: Path) -> None:
     with slow(folder, "5ms") as provider:
         (folder / "headway.toml").write_text(settings(provider.openai_url))
         evals = EvalRuns(folder, provider)
-        evals.run(evals.spec(providers=(named("alpha"), named("beta")), tests=rows_of(TEXTS[:3]), delay_s=0.02))
+        evals.run(evals.spec(providers=(named("alpha"), named("beta")), tests=rows_of(TEXTS[:3]), delay_s=0.05))
         assert most_at_once(evals) == 1
         with evals.store() as store:
             starts = [result.started_utc or 0.0 for result in store.results(evals.job.id, -1, 10)]
         assert starts == sorted(starts)
-        assert min(after - before for before, after in zip(starts, starts[1:], strict=False)) >= 0.02
+        assert min(after - before for before, after in zip(starts, starts[1:], strict=False)) >= 0.045
 
 
 def test_serial_tests_run_first_and_one_by_one(folder: Path) -> None:

@@ -34,7 +34,7 @@ def uneven() -> Iterator[FakeProvider]:
 
 
 @st.composite
-def tests(draw: st.DrawFn) -> specs.TestSpec:
+def random_tests(draw: st.DrawFn) -> specs.TestSpec:
     x: Any = draw(st.sampled_from(["a", "b", "c"]))
     if draw(st.booleans()):
         x = ["one", "two"]
@@ -61,7 +61,7 @@ ASSERTIONS = [
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    rows=st.lists(tests(), min_size=1, max_size=5),
+    rows=st.lists(random_tests(), min_size=1, max_size=5),
     prompts=st.lists(st.sampled_from([CHAT, PLAIN]), min_size=1, max_size=2, unique=True),
     columns=st.integers(1, 2),
 )

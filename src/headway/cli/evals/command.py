@@ -168,7 +168,8 @@ def _run_flags(kind: Any, source: EvalSource, outs: tuple[Path, ...], flags: dic
         **{name: value for name, value in flags.items() if name not in ("out", "then")},
     )
     more = tuple(real_path(path) for path in outs[1:])
-    return made.to(msgspec.structs.replace(made.output, more=more))
+    output = msgspec.structs.replace(made.output, more=more)
+    return msgspec.structs.replace(made, output=output, limits=source.limits)
 
 
 def _source(file: Path, settings: Any, flags: dict[str, Any]) -> EvalSource:
@@ -176,7 +177,7 @@ def _source(file: Path, settings: Any, flags: dict[str, Any]) -> EvalSource:
     import os
 
     from headway.config import dotenv_of
-    from headway.evals.config.reading import read_eval
+    from headway.evals.config.eval_file import read_eval
     from headway.evals.running.eval_source import EvalSource
 
     if not file.is_file():

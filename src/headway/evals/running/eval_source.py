@@ -36,6 +36,7 @@ from headway.evals.running.target_requests import SentRequest, embedding_request
 from headway.evals.running.taken_over import take_over
 from headway.evals.spec import Cell, EvalSpec
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
+from headway.jobs.run_settings import FileLimits
 from headway.stores.records import Job, NewUnit, StoredRoute
 from headway.stores.store import Store
 
@@ -76,6 +77,12 @@ class EvalSource:
     @cached_property
     def digest(self) -> str:
         return digest_of(self.spec)
+
+    @property
+    def limits(self) -> FileLimits:
+        """What the file says about a whole run."""
+        spec = self.spec
+        return FileLimits(spec.max_concurrency, spec.delay_s, spec.timeout_s, spec.max_duration_s)
 
     def __enter__(self) -> Self:
         return self

@@ -24,6 +24,7 @@ from headway.evals.running.planned_units import UnitPlan
 from headway.evals.running.target_requests import prompt_of
 from headway.evals.running.view import cell_results, eval_view
 from headway.jobs.base import JobOutput, JobSource, OutputOptions, ReportKind, RoutePolicy
+from headway.jobs.run_settings import limits_of
 from headway.jobs.unit_report import Section, UnitReport, UnitText
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -63,22 +64,21 @@ class EvalKind(ReportKind):
 
     def with_providers(self, config: Config, job: Job) -> Config:
         """With the providers of the eval, and the limits of the whole run that its file sets and nothing else does."""
-        spec, run = form_of(job).spec, config.run
+        limits, run = limits_of(job), config.run
         run = msgspec.structs.replace(
             run,
-            concurrency=run.concurrency or spec.max_concurrency,
-            max_duration_s=run.max_duration_s or spec.max_duration_s,
+            concurrency=run.concurrency or limits.concurrency,
+            max_duration_s=run.max_duration_s or limits.max_duration_s,
         )
         own = with_own(config, job)
         return msgspec.structs.replace(own, run=run)
 
     def route_policies(self, job: Job) -> Mapping[str, RoutePolicy]:
         """The timeout of the file is for answers; code is run once."""
-        timeout_s = form_of(job).spec.timeout_s
-        return {ANSWERS: RoutePolicy(timeout_s=timeout_s or None), CODE: _ONCE}
+        return {ANSWERS: RoutePolicy(timeout_s=limits_of(job).timeout_s or None), CODE: _ONCE}
 
     def delay_s(self, job: Job) -> float:
-        return form_of(job).spec.delay_s
+        return limits_of(job).delay_s
 
     # -- results ------------------------------------------------------------------------------------------------------------
 
