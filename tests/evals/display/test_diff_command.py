@@ -48,3 +48,22 @@ def test_an_eval_is_compared_with_an_eval(stage: Stage, headway: Headway) -> Non
     assert "the other job is none" in mixed.err
     models = headway("diff", "before", "before", "--models", "a", "b")
     assert "--models is not for evals" in models.err
+
+
+def test_the_files_of_a_run(stage: Stage, headway: Headway) -> None:
+    """All forms at once, from the records of a real run."""
+    path = stage.root / "all.yaml"
+    path.write_text(CONFIG.replace("PROMPT", "say"), encoding="utf-8")
+    names = ["all.json", "all.csv", "all.xml", "all.md"]
+    done = headway("eval", path.name, *(word for name in names for word in ("--out", name)))
+    assert done.code == 5, done.err
+    assert "2 of 3 passed, 1 failed" in done.out
+    assert "failed: row 1" in done.out
+    rows = json.loads((stage.root / "all.json").read_text())["results"]["results"]
+    assert [row["success"] for row in rows] == [True, False, True]
+    assert rows[0]["response"]["output"] == "echo: say one"
+    for name in names[1:]:
+        assert "echo: say two" in (stage.root / name).read_text(), name
+    refused = headway("eval", path.name, "--out", "all.pdf")
+    assert refused.code == 2
+    assert "cannot be written as .pdf" in refused.err
