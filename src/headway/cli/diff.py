@@ -137,7 +137,7 @@ def _are_evals(one: Job, other: Job | None, models: tuple[str, str] | None) -> b
 
 
 def _eval_differences(store: Store, jobs: tuple[Job, Job], limit: int) -> EvalDifferences:
-    from headway.evals.running.view import eval_view  # type: ignore[import-not-found, unused-ignore]
+    from headway.evals.running.view import eval_view
     from headway.reports.evals.differences import eval_differences
 
     first, second = (eval_view(store, job) for job in jobs)

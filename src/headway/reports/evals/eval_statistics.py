@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from headway.evals.assertions.derived_metrics import derived
 from headway.evals.records import Column, EvalView, TokenUse
 from headway.reports.evals.comparisons import PairComparison, compared
-from headway.reports.evals.derived_metrics import derived
 from headway.reports.evals.intervals import PassRate, pass_rate
 from headway.reports.evals.percentiles import Percentiles, percentiles
 from headway.reports.evals.tally import CellCounts, ColumnTally, EvalTally, ProviderTally, tally_of
