@@ -36,6 +36,9 @@ _REFUSED: Final[dict[type[nodes.Node], str]] = {
 #: Nunjucks has two names for it.
 _ELSEIF: Final = re.compile(r"(\{%-?\s*)elseif\b")
 _PARSER: Final = Environment(keep_trailing_newline=True)
+# Jinja looks the names up when it searches for variables, and calls none of them.
+_PARSER.filters.update(dict.fromkeys(FILTERS, str))
+_PARSER.tests.update(dict.fromkeys(TESTS, bool))
 
 
 @lru_cache(maxsize=4096)
