@@ -38,7 +38,7 @@ _ELSEIF: Final = re.compile(r"(\{%-?\s*)elseif\b")
 _PARSER: Final = Environment(keep_trailing_newline=True)
 # Jinja looks the names up when it searches for variables, and calls none of them.
 _PARSER.filters.update(dict.fromkeys(FILTERS, str))
-_PARSER.tests.update(dict.fromkeys(TESTS, bool))
+_PARSER.tests.update({name: callable for name in TESTS})
 
 
 @lru_cache(maxsize=4096)
