@@ -130,7 +130,7 @@ def test_errors_alone_are_retried_and_stay_until_then(config: Folder) -> None:
     with fake_provider(latency="2ms", faults=["500/2"]) as broken:
         text = CONFIG.replace("URL", broken.openai_url)
         config.write(text)
-        assert config.headway("eval", "-q", "--concurrency", "1").code == 1
+        assert config.headway("eval", "-q", "--concurrency", "1").code == 5
         stats = config.results()["results"]["stats"]
         assert stats["errors"] == 3
         before = broken.stats()["total"]["received"]

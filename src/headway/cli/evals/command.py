@@ -40,7 +40,8 @@ def command(path: Path | None, **flags: Any) -> int:
     happens: after Ctrl-C or a crash the same command resumes the job. After a change of CONFIG, answers to requests that have not
     changed are kept: a changed threshold costs nothing.
 
-    Exit codes: 0 as many cells passed as --fail-under asks for; 5 fewer; 1 some units have no answer.
+    Exit codes: 0 as many cells passed as --fail-under asks for; 5 fewer (errors have not passed); 1 enough passed, but some units have no
+    answer, or a lane stopped.
     """
     from headway.cli.shared.detach import detachable
 

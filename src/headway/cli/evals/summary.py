@@ -26,6 +26,7 @@ def show_results(store: Store, job: Job, code: int, fail_under: float, *, as_jso
         print_json({"job": job.name, "state": job.state, **msgspec.to_builtins(summary.statistics)})
     elif not quiet:
         echo_text(summary_text(summary, shutil.get_terminal_size().columns))
-    if code == 0 and summary.statistics.passed_share < fail_under:
+    is_judged = code == 0 or job.state == "failed"  # Errors are cells that did not pass.
+    if is_judged and summary.statistics.passed_share < fail_under:
         return BELOW_THRESHOLD
     return code

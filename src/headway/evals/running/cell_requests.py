@@ -166,6 +166,8 @@ def variables_request(
         assert test.transform_vars is not None
         return _program(test.transform_vars, vars_request(test.transform_vars, known, {}))
     code = test.var_code[plan.question]
+    file = "" if code.file is None else f"file://{code.file.name}"
+    known = {**known, plan.question: file}
     return _program(code, variable_request(code, plan.question, prompt.raw, known))
 
 
@@ -209,13 +211,15 @@ def _code_context(values: CellValues, plan: UnitPlan, assertion: AssertionSpec) 
     cell = values.cell(plan.answer)
     test, provider = values.test(cell), values.provider(cell)
     answer = values.graded_with(plan.answer, cell, result, None)
+    response = values.response(result)
     return {
         "vars": answer.vars,
         "prompt": answer.prompt,
         "test": {"vars": answer.vars, "description": test.description, "metadata": test.metadata},
         "config": assertion.config,
         "provider": {"id": provider.id, "label": provider.label},
-        "providerResponse": values.response(result),
+        "providerResponse": response,
+        "metadata": response["metadata"],
         "logProbs": None,
     }
 

@@ -139,8 +139,20 @@ class CellValues:
         assert result.body is not None
         kind = self._targets[result.provider, result.model].kind
         if kind in _CHATS:
-            return _chat_output(result.body)
+            return self._structured(result, _chat_output(result.body))
         return output_of(result.body) if is_program(kind) else answer_of(result.body)
+
+    def _structured(self, result: UnitResult, output: Any) -> Any:
+        """An answer whose request asked for a schema is its value."""
+        if result.metadata is None or not isinstance(output, str):
+            return output
+        wanted = self.options(cell_of(result.metadata)).get("response_format")
+        if not isinstance(wanted, dict) or wanted.get("type") != "json_schema":
+            return output
+        try:
+            return msgspec.json.decode(output)
+        except (msgspec.DecodeError, RecursionError):
+            return output
 
     def response(self, result: UnitResult) -> dict[str, Any]:
         """An answer as code sees it, under promptfoo's names."""
@@ -150,6 +162,7 @@ class CellValues:
             "tokenUsage": {**use, "total": sum(use.values())},
             "cost": self.figures(result).cost_usd,
             "cached": result.status == "cached",
+            "metadata": metadata_of(result.body or b""),
         }
 
     def history(self, answer: int) -> list[dict[str, Any]]:
@@ -232,6 +245,11 @@ def _chat_output(body: bytes) -> Any:
             )
     text = text_of(answer)
     return "" if text is None else text
+
+
+def metadata_of(body: bytes) -> Any:
+    """What a program says about its answer besides the output."""
+    return decoded(body).get("metadata")
 
 
 def finish_reason_of(body: bytes) -> str:

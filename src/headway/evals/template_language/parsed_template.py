@@ -36,9 +36,9 @@ _REFUSED: Final[dict[type[nodes.Node], str]] = {
 #: Nunjucks has two names for it.
 _ELSEIF: Final = re.compile(r"(\{%-?\s*)elseif\b")
 _PARSER: Final = Environment(keep_trailing_newline=True)
-# Jinja looks the names up when it searches for variables, and calls none of them.
-_PARSER.filters.update(dict.fromkeys(FILTERS, str))
-_PARSER.tests.update({name: callable for name in TESTS})
+# To find the names in a template, jinja2 looks its filters and tests up.
+_PARSER.filters.update(FILTERS)
+_PARSER.tests.update(TESTS)
 
 
 @lru_cache(maxsize=4096)
