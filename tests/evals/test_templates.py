@@ -179,6 +179,7 @@ def test_a_value_that_is_nested_too_deeply_is_refused() -> None:
         ("plain", set()),
         ("{{ a.b }} {% for x in xs %}{{ x }}{{ loop.index }}{{ y }}{% endfor %}", {"a", "xs", "y"}),
         ("{% set a = 1 %}{{ a }}{{ _conversation[0].output }}", {"_conversation"}),
+        ("{{ a | dump }}{% if b is undefined %}{{ c | nl2br | upper }}{% endif %}", {"a", "b", "c"}),
     ],
 )
 def test_the_names_that_a_template_reads(template: str, names: set[str]) -> None:
