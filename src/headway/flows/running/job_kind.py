@@ -22,7 +22,7 @@ from headway.flows.running.flow_form import FlowForm, concurrency_of, form_of, n
 from headway.flows.running.flow_run import FlowRun
 from headway.flows.running.flow_source import FLOW, FlowSource, open_flow, with_named_agents
 from headway.flows.running.growth import FlowGrowth
-from headway.flows.running.recorded_run import rebuilt_run, tolerated_failures
+from headway.flows.running.recorded_run import built_upon, rebuilt_run, tolerated_failures
 from headway.flows.running.results_file import (
     ResultsFile,
     owner_at,
@@ -174,6 +174,14 @@ class FlowKind(FileJobKind):
             change = f"headway approve {job.name} {rejected[0].unit}{place}; then: {_resume_of(job, place)}"
             said = f"{rejected_text(rejected)}; to change that: {change}"
             return f"to retry the failed units: {resume}; {said}" if job.has_failures else said
+        if units := built_upon(store, job):
+            stay, them = ("stays", "it") if len(units) == 1 else ("stay", "them")
+            again = (
+                f"'headway run {self.input_name(job)}' with the same inputs runs {them} again in a new job"
+            )
+            return (
+                f"{_named(units)} {stay} failed, because later nodes have used what the others wrote; {again}"
+            )
         if job.has_failures or job.counts["cancelled"]:
             return ""
         run = rebuilt_run(store, job)
