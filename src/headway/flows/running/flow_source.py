@@ -196,9 +196,13 @@ def open_flow(path: str, flags: Mapping[str, Any]) -> FlowSource:
     from headway.flows.flow_file import load_flow  # Reads YAML.
 
     spec = load_flow(Path(path).absolute())
-    if flags.get("until"):
-        until_node(spec, flags["until"])
-    return source_of(spec, inputs_of(spec, flags), _reuse(spec, flags))
+    reuse, until = _reuse(spec, flags), flags.get("until") or ""
+    if until and until_node(spec, until).isdisjoint(reuse.again) and reuse.again:
+        raise UsageError(
+            f"--until {until} ends before --from {reuse.begins_at}: nothing would run again",
+            hint="leave one of them out",
+        )
+    return source_of(spec, inputs_of(spec, flags), reuse)
 
 
 def _reuse(spec: FlowSpec, flags: Mapping[str, Any]) -> ReuseChoice:
