@@ -121,3 +121,21 @@ def test_a_failed_item_that_nothing_has_used_is_retried_in_its_job(folder: FlowF
     assert folder.headway("retry", "--failed").code == 0
     assert folder.results()["state"]["found"] == [11, 12, 13]
     assert folder.calls() == ["add#0", "add#1", "add#1", "add#2"]
+
+
+def test_a_rejected_item_that_others_have_built_upon_is_asked_again_in_a_new_job(folder: FlowFolder) -> None:
+    folder.write("tools/sums.py", TOOLS)
+    folder.flow(
+        "  - {id: ask, kind: human, writes: [found]}\n" + TOTAL,
+        pipelines="  - {id: each, items: [1, 2], stages: [ask], concurrency: auto}\n",
+        state=STATE,
+    )
+    assert folder.headway("run", "flow.yaml").code == 4
+    folder.headway("approve", "ask#0", "--answer", "5")
+    folder.headway("approve", "ask#1", "--reject", "--note", "not good")
+    done = folder.headway("resume")
+    assert (done.code, folder.results()["state"]["sum"]) == (1, 5)
+    assert "ask was rejected: not good, and later nodes have used what the others wrote" in done.err
+    assert "'headway run flow.yaml --from ask' asks again in a new job" in done.err
+    again = folder.headway("run", "flow.yaml", "--from", "ask")
+    assert "ask#0, ask#1 wait for an approval" in again.err

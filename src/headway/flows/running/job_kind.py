@@ -175,13 +175,7 @@ class FlowKind(FileJobKind):
             said = f"{rejected_text(rejected)}; to change that: {change}"
             return f"to retry the failed units: {resume}; {said}" if job.has_failures else said
         if units := built_upon(store, job):
-            stay, them = ("stays", "it") if len(units) == 1 else ("stay", "them")
-            again = (
-                f"'headway run {self.input_name(job)}' with the same inputs runs {them} again in a new job"
-            )
-            return (
-                f"{_named(units)} {stay} failed, because later nodes have used what the others wrote; {again}"
-            )
+            return _built_upon_text(units, self.input_name(job))
         if job.has_failures or job.counts["cancelled"]:
             return ""
         run = rebuilt_run(store, job)
@@ -190,8 +184,12 @@ class FlowKind(FileJobKind):
         )
         if failed is None or run.status == "running":
             return ""
-        why = f": {failed[1]}" if failed[1] else ""
-        return f"{failed[0]} failed{why}; fix it and run the flow again, which keeps what has not changed"
+        path, reason = failed
+        why = f": {reason}" if reason else ""
+        if any(one.path == path and one.node.kind == "human" for one in nodes_of(form_of(job).spec)):
+            again = f"'headway run {self.input_name(job)} --from {path}' asks again in a new job"
+            return f"{path} was rejected{why}, and later nodes have used what the others wrote; {again}"
+        return f"{path} failed{why}; fix it and run the flow again, which keeps what has not changed"
 
     # -- results ------------------------------------------------------------------------------------------------------------
 
@@ -256,6 +254,12 @@ def _goes_on(store: Store, job: Job, run: FlowRun) -> bool:
 
 def _resume_of(job: Job, place: str) -> str:
     return f"headway resume {job.name}{place}"
+
+
+def _built_upon_text(units: Sequence[str], flow: str) -> str:
+    stay, them = ("stays", "it") if len(units) == 1 else ("stay", "them")
+    again = f"'headway run {flow}' with the same inputs runs {them} again in a new job"
+    return f"{_named(units)} {stay} failed, because later nodes have used what the others wrote; {again}"
 
 
 def _named(names: Sequence[str]) -> str:
