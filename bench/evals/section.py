@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from bench.evals import beside_promptfoo, report_page, three_lanes
+from bench.section_parts import Part, section_of
 
-PARTS: Final[tuple[Callable[[list[str]], Iterator[str]], ...]] = (
+PARTS: Final[tuple[Part, ...]] = (
     three_lanes.section,
     beside_promptfoo.section,
     report_page.section,
@@ -15,11 +16,5 @@ PARTS: Final[tuple[Callable[[list[str]], Iterator[str]], ...]] = (
 
 
 def section(missed: list[str]) -> Iterator[str]:
-    """The part of bench/RESULTS.md. A part that fails is a missed bar, and the others are still measured."""
-    yield "## Evals"
-    yield ""
-    for part in PARTS:
-        try:
-            yield from part(missed)
-        except RuntimeError as error:
-            missed.append(f"evals: {part.__module__.rpartition('.')[2]}: {error}")
+    """All parts."""
+    return section_of("evals", PARTS, missed)
