@@ -179,3 +179,25 @@ def test_an_existing_file_that_is_no_report_is_not_replaced(config: Folder) -> N
     assert done.code == 2
     assert (config.root / "mine.md").read_text() == "mine"
     assert config.headway("eval", "-q", "--out", "mine.md", "--force").code == 5
+
+
+def test_a_key_that_is_set_later_continues_the_same_job(
+    config: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    config.write(CONFIG.replace(", apiKeyEnvar: P_KEY", ""))
+    assert "OPENAI_API_KEY is not set" in config.headway("eval").err
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-set-later")
+    assert config.headway("resume").code == 0
+    assert config.headway("eval").code == 5  # "Say loud" has no "Shout".
+    assert config.provider.stats()["total"]["ok"] == 6
+    assert config.headway("jobs", "--json").out.count('"job"') == 1
+
+
+def test_a_table_that_is_written_later_does_not_redirect_a_job(config: Folder) -> None:
+    config.write(EXPECTED="loud")
+    assert config.headway("eval", "--filter-first-n", "1", "--name", "first", "-q").code == 0
+    table = '[providers.openai]\nkind = "openai"\nbase_url = "http://127.0.0.1:9/v1"\napi_key_env = "P_KEY"\n'
+    (config.root / "headway.toml").write_text(table)
+    assert config.headway("retry", "first", "0/0").code == 0
+    assert config.sent() == 5
