@@ -164,7 +164,7 @@ def test_other_commands_know_an_eval(config: Folder) -> None:
     [job] = json.loads(config.headway("jobs", "--json").out)
     assert "6" in config.headway("status").out
     shown = config.headway("show", job["job"], "2/0")
-    assert "row 2, column 0" in shown.out
+    assert "row 3, column 1" in shown.out
     assert "Say loud" in shown.out
     lines = config.headway("export").out.splitlines()
     assert [json.loads(line)["unit"] for line in lines] == ["0/0", "0/1", "1/0", "1/1", "2/0", "2/1"]

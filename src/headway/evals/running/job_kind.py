@@ -169,10 +169,16 @@ def _source_text(unit: UnitReport) -> str:
     return f"answered without a call: it has the answer of {source.custom_id or source.index} in {whose}"
 
 
+def _counted(index: str) -> str:
+    """Rows and columns count from 1 for people, and from 0 in names of units."""
+    return str(int(index) + 1) if index.isdecimal() else index
+
+
 def _purpose(unit: str) -> str:
     """A unit in words."""
-    row, _, rest = unit.partition("/")
-    column, _, part = rest.partition("/")
+    first, _, rest = unit.partition("/")
+    second, _, part = rest.partition("/")
+    row, column = _counted(first), _counted(second)
     if rest == "vars":
         return f"variables of row {row}:"
     if rest.startswith("var."):
