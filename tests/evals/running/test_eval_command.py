@@ -146,6 +146,31 @@ def test_what_is_not_supported_is_listed(config: Folder) -> None:
     assert (done.code, "moderation" in done.out) == (2, True), done
 
 
+def test_a_check_lists_everything_that_a_run_would_refuse(config: Folder) -> None:
+    config.write(CONFIG.replace("prompts:", "prompt:").replace("type: contains,", "type: contians,"))
+    done = config.headway("eval", "--check")
+    assert done.code == 2
+    assert "did you mean 'prompts'?" in done.out
+    assert "did you mean 'contains'?" in done.out
+    assert "supported" not in done.out
+    assert len(json.loads(config.headway("eval", "--check", "--json").out)["problems"]) == 3
+
+
+def test_a_check_knows_the_providers_of_headway_toml(config: Folder) -> None:
+    table = f'[providers.alpha]\nkind = "openai"\nbase_url = "{config.provider.openai_url}"\nmodel = "m"\n'
+    (config.root / "headway.toml").write_text(table)
+    config.write("prompts: [hi]\nproviders: [alpha]\n")
+    assert config.headway("eval", "--check").code == 0
+    assert "there is no file none.yaml" in config.headway("eval", "--check", "none.yaml").err
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "validate"])
+def test_an_eval_is_run_by_its_own_command(command: str, config: Folder) -> None:
+    done = config.headway(command, "promptfooconfig.yaml")
+    assert done.code == 2
+    assert "run it with 'headway eval promptfooconfig.yaml'" in done.out + done.err
+
+
 def test_a_dry_run_sends_and_writes_nothing(config: Folder) -> None:
     done = config.headway("eval", "--dry-run")
     assert done.code == 0, done.err
