@@ -91,7 +91,7 @@ def _without_times(text: str) -> str:
     ("number", "texts"),
     [
         (2, ("everything in it is supported", "dry run: nothing was sent", "8 units")),
-        (3, ("The capital of Norway is Oslo.", "nothing was sent", "promptfooconfig.yaml: 4")),
+        (3, ("The capital of Norway is Oslo.", "nothing was sent", "promptfooconfig.yaml: 4 units")),
         (4, ("8 of 8 answers are reused", "8 of 8 passed")),
         (5, ("4 of 8 answers are reused", "2 with another answer and the same verdict, 6 the same")),
         (6, ("8 of 32 answers are reused", "openai/judge: 8 succeeded", "8 of 8 passed")),

@@ -178,6 +178,19 @@ def test_a_dry_run_sends_and_writes_nothing(config: Folder) -> None:
     assert {path.name for path in config.root.iterdir()} == {"promptfooconfig.yaml"}
 
 
+def test_the_plan_of_an_eval_counts_units_and_asks_for_no_price_of_code(config: Folder) -> None:
+    config.write(
+        CONFIG.replace("{type: contains, value: EXPECTED}", "{type: python, value: 'len(output) > 1'}")
+    )
+    done = config.headway("eval", "--dry-run")
+    assert done.code == 0, done.err
+    assert "promptfooconfig.yaml: 8 units (dry run" in done.out
+    assert "2 units wait for answers of other units" in done.out
+    assert "calls without tokens are not in these figures: 2 of code:python" in done.out
+    assert 'models."python"' not in done.out
+    assert "row" not in done.out
+
+
 def test_json_has_the_figures(config: Folder) -> None:
     done = config.headway("eval", "--json")
     assert json.loads(done.out)["job"].startswith(f"{config.root.name[:20]}".replace("_", "_")[:5])
