@@ -19,7 +19,7 @@ ADDRESS = "http://127.0.0.1:8900"
 START = re.compile(r"^headway fake .*&$", re.MULTILINE)
 MARK = "==== block"
 SHOWN = "passed, 2 failed"
-ANSWERS = [
+ANSWERS: list[dict[str, object]] = [
     {"contains": "<rubric>", "turns": [{"pass": True, "score": 0.8, "reason": "It is polite."}]},
     {"contains": "In one word: the capital of Norway", "turns": ["Oslo"]},
     {"contains": "Norway", "turns": ["The capital of Norway is Oslo."]},

@@ -23,7 +23,7 @@ from headway.stores.records import Job, UsageSample
 from headway.stores.store import Store
 from headway.wiring.agent_work import is_program
 from headway.wiring.lane_records import LaneRecords, PlanKeys, WhatIf, changed
-from headway.wiring.model_prices import must_be_known, prices_of, required_price
+from headway.wiring.model_prices import must_be_known, price_place, prices_of, required_price
 from headway.wiring.program_plans import ProgramPlans, is_side_by_side
 from headway.wiring.usage_history import UsageHistory
 
@@ -207,7 +207,11 @@ class _Lanes:
             lanes.setdefault(known.spec.key, known)
             model = self._model(load, same)
             price = prices[load.provider, load.model]
-            courses.append(ForecastRoute(known.spec.key, price, model, f"{load.provider}/{load.model}"))
+            name, place = (
+                f"{load.provider}/{load.model}",
+                price_place(self._config, load.provider, load.model),
+            )
+            courses.append(ForecastRoute(known.spec.key, price, model, name, place))
         return forecast(loads, courses, lanes, way, utc=self._records.utc)
 
     def _model(self, load: Load, same: list[int]) -> AnswerModel:

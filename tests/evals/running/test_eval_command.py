@@ -191,6 +191,16 @@ def test_the_plan_of_an_eval_counts_units_and_asks_for_no_price_of_code(config: 
     assert "row" not in done.out
 
 
+def test_a_missing_price_is_set_in_the_file_of_the_eval(config: Folder) -> None:
+    assert "set inputCost and outputCost" in config.headway("eval", "--max-cost", "1").err
+    assert "set inputCost and outputCost" in config.headway("eval", "--dry-run").out
+    config.write(CONFIG.replace("type: contains, value: EXPECTED", "type: cost, threshold: 1"))
+    assert "set inputCost and outputCost" in config.headway("eval", "--var", "n=1").out
+    priced = CONFIG.replace("P_KEY", "P_KEY, inputCost: 0.00001, outputCost: 0.00002")
+    config.write(priced, EXPECTED="loud")
+    assert config.headway("eval", "--max-cost", "1", "--fresh").code == 0
+
+
 def test_json_has_the_figures(config: Folder) -> None:
     done = config.headway("eval", "--json")
     assert json.loads(done.out)["job"].startswith(f"{config.root.name[:20]}".replace("_", "_")[:5])

@@ -104,7 +104,9 @@ def with_brought(config: Config, brings: dict[str, ProviderConfig]) -> Config:
         for name, table in config.providers.items()
         if name not in brings or (not config.providers_are_guessed and _place(table) == _place(brings[name]))
     }
-    return msgspec.structs.replace(config, providers={**brings, **tables})
+    return msgspec.structs.replace(
+        config, providers={**brings, **tables}, of_eval=frozenset(brings.keys() - tables.keys())
+    )
 
 
 def _place(provider: ProviderConfig) -> tuple[str, str, str]:
