@@ -177,7 +177,7 @@ class _Lanes:
     def forecast(self, loads: list[Load], way: RunOptions, same: list[int]) -> Forecast:
         """The forecast of these loads. `same` are the jobs of the same rows."""
         local = [load for load in loads if self._config.providers[load.provider].kind in EVAL_KINDS]
-        if 0 < len(local) < len(loads):
+        if local:
             asked = [load for load in loads if all(load is not one for one in local)]
             return _with_local(self.forecast(asked, way, same), local)
         programs = [load for load in loads if is_program(self._config.providers[load.provider])]

@@ -189,6 +189,10 @@ def test_the_plan_of_an_eval_counts_units_and_asks_for_no_price_of_code(config: 
     assert "calls without tokens are not in these figures: 2 of code:python" in done.out
     assert 'models."python"' not in done.out
     assert "row" not in done.out
+    config.write("prompts: [hi]\nproviders: [echo]\n")
+    done = config.headway("eval", "--dry-run")
+    assert "promptfooconfig.yaml: 1 unit (dry run" in done.out
+    assert "price" not in done.out
 
 
 def test_a_missing_price_is_set_in_the_file_of_the_eval(config: Folder) -> None:
