@@ -127,7 +127,8 @@ class EvalKind(ReportKind):
 
     def origin(self, job: Job) -> str:
         form = form_of(job)
-        return f"eval {job.input}, {form.rows:,} rows, {form.cells:,} cells, results {job.out}"
+        rows = f"{form.rows:,} row{'s' * (form.rows != 1)}"
+        return f"eval {job.input}, {rows}, {form.cells:,} cell{'s' * (form.cells != 1)}, results {job.out}"
 
     def describe(self, job: Job, unit: UnitReport) -> UnitText:
         """What was asked, and what came back."""
