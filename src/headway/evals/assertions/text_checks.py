@@ -88,6 +88,8 @@ def _sought(demand: Demand) -> str:
     value = demand.value
     if (isinstance(value, str) and value) or (is_number(value) and value == value):
         return text_of_value(value)
+    if value == "":
+        raise CannotJudge("its value is empty", hint="write a text, and check the names of its variables")
     raise CannotJudge("its value is neither a text nor a number", hint="write under 'value' what to look for")
 
 
