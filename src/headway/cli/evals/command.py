@@ -46,10 +46,16 @@ def command(path: Path | None, **flags: Any) -> int:
     from headway.cli.shared.detach import detachable
 
     file = path or _usual_file()
+    if not file.is_file():
+        raise UsageError(
+            f"there is no file {file}", hint="name a configuration, such as promptfooconfig.yaml"
+        )
     if flags.pop("check"):
-        from headway.cli.evals.check import list_unsupported
+        from headway.cli.evals.check import check_config
+        from headway.cli.shared import workspace
 
-        return list_unsupported(file, as_json=flags["as_json"])
+        settings = workspace.settings(flags["config"], flags["db"])
+        return check_config(file, settings, as_json=flags["as_json"])
     return detachable(lambda detachment: _run(file, detachment, **flags), flags)
 
 
@@ -154,10 +160,6 @@ def _source(file: Path, settings: Config, flags: dict[str, Any]) -> EvalSource:
     from headway.evals.config.eval_file import read_eval
     from headway.evals.running.eval_source import EvalSource
 
-    if not file.is_file():
-        raise UsageError(
-            f"there is no file {file}", hint="name a configuration, such as promptfooconfig.yaml"
-        )
     environ = {**dotenv_of(settings), **os.environ}
     spec = read_eval(file.absolute(), config=settings, environ=environ)
     return EvalSource(_selected(spec, settings, flags))

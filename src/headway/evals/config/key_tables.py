@@ -102,7 +102,9 @@ EVALUATE_OPTIONS: Final = KeySection(
         "generateSuggestions": refused("prompts are not generated"),
         "suggestionsCount": refused("prompts are not generated"),
         "interactiveProviders": refused("a provider cannot ask the user", "set maxConcurrency: 1"),
-        "filterRange": refused("a range of tests is not chosen in the file", "use --filter-pattern"),
+        "filterRange": refused(
+            "a range of tests is not chosen in the file", "use --filter-first-n or --filter-pattern"
+        ),
         "isRedteam": refused("attacks are not generated"),
     },
 )
@@ -131,7 +133,7 @@ COMMAND_LINE_OPTIONS: Final = KeySection(
         "filterProviders": refused("filters are chosen on the command line", "--filter-providers"),
         "filterTargets": refused("filters are chosen on the command line", "--filter-providers"),
         "filterFailing": refused("filters are chosen on the command line", "--filter-failing"),
-        "filterFirstN": refused("filters are chosen on the command line", "--filter-pattern"),
+        "filterFirstN": refused("filters are chosen on the command line", "--filter-first-n"),
         "filterSample": refused("filters are chosen on the command line", "--filter-pattern"),
     },
 )

@@ -180,7 +180,8 @@ class ProviderReader:
         self, brings: ProviderConfig, table: ProviderConfig, model: str, settings: ModelSettings
     ) -> EvalProvider:
         """The provider; without `brings` if it is a table of headway.toml, unchanged."""
-        if brings == self._config.providers.get(table.name):
+        known = not self._config.providers_are_guessed
+        if known and brings == self._config.providers.get(table.name):
             return EvalProvider(id="", provider=table.name, model=model, options=settings.options)
         named = self._names.named(brings)
         return EvalProvider(id="", provider=named.name, model=model, brings=named, options=settings.options)

@@ -58,10 +58,15 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderNames:
-    """Names for providers that ids describe: equal ones have one name, and no name is taken twice."""
+    """Names for providers that ids describe: equal ones have one name, and no name is taken twice.
+
+    Which keys are set changes no name: a job that stopped for want of a key finds its providers again.
+    """
 
     def __init__(self, config: Config) -> None:
-        self._taken: dict[str, ProviderConfig] = dict(config.providers)
+        self._taken: dict[str, ProviderConfig] = (
+            {} if config.providers_are_guessed else dict(config.providers)
+        )
 
     def named(self, provider: ProviderConfig) -> ProviderConfig:
         """The provider under a name of its own: `openai`, `openai-2`, …."""

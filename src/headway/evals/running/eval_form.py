@@ -95,8 +95,22 @@ def brought(spec: EvalSpec) -> dict[str, ProviderConfig]:
 
 
 def with_brought(config: Config, brings: dict[str, ProviderConfig]) -> Config:
-    """The settings with these providers. A table of headway.toml with the same name wins."""
-    return msgspec.structs.replace(config, providers={**brings, **config.providers})
+    """The settings with these providers. A table of headway.toml for the same place wins: it has the limits of today.
+
+    A table with the same name for another place does not: the requests and the keys of an eval go where it says.
+    """
+    tables = {
+        name: table
+        for name, table in config.providers.items()
+        if name not in brings or (not config.providers_are_guessed and _place(table) == _place(brings[name]))
+    }
+    return msgspec.structs.replace(
+        config, providers={**brings, **tables}, of_eval=frozenset(brings.keys() - tables.keys())
+    )
+
+
+def _place(provider: ProviderConfig) -> tuple[str, str, str]:
+    return provider.kind, provider.base_url, provider.api_key_env
 
 
 def brought_by(job: Job) -> dict[str, ProviderConfig]:

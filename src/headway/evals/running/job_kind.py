@@ -127,7 +127,8 @@ class EvalKind(ReportKind):
 
     def origin(self, job: Job) -> str:
         form = form_of(job)
-        return f"eval {job.input}, {form.rows:,} rows, {form.cells:,} cells, results {job.out}"
+        rows = f"{form.rows:,} row{'s' * (form.rows != 1)}"
+        return f"eval {job.input}, {rows}, {form.cells:,} cell{'s' * (form.cells != 1)}, results {job.out}"
 
     def describe(self, job: Job, unit: UnitReport) -> UnitText:
         """What was asked, and what came back."""
@@ -169,10 +170,16 @@ def _source_text(unit: UnitReport) -> str:
     return f"answered without a call: it has the answer of {source.custom_id or source.index} in {whose}"
 
 
+def _counted(index: str) -> str:
+    """Rows and columns count from 1 for people, and from 0 in names of units."""
+    return str(int(index) + 1) if index.isdecimal() else index
+
+
 def _purpose(unit: str) -> str:
     """A unit in words."""
-    row, _, rest = unit.partition("/")
-    column, _, part = rest.partition("/")
+    first, _, rest = unit.partition("/")
+    second, _, part = rest.partition("/")
+    row, column = _counted(first), _counted(second)
     if rest == "vars":
         return f"variables of row {row}:"
     if rest.startswith("var."):
