@@ -221,6 +221,8 @@ class _EvalBuilder:
             value = one.plain()
             if not isinstance(value, dict) or not {"name", "value"} <= value.keys():
                 self._source.error(one.line, f"{place}: expected 'name' and 'value'")
+            elif unknown := sorted(value.keys() - {"name", "value"}):
+                self._source.error(one.line, f"{place}.{unknown[0]}: unknown key")
             elif not isinstance(value["value"], str | int | float):
                 self._source.error(one.line, f"{place}.value: expected an expression, such as 'accuracy / 2'")
             elif problem := problem_of_expression(str(value["value"])):

@@ -18,7 +18,7 @@ from headway.evals.config.key_sections import Fields, kind_of_value
 from headway.evals.config.key_tables import PROVIDER, PROVIDER_CONFIG
 from headway.evals.config.parameters import read_parameters
 from headway.evals.config.provider_ids import ProviderId, RefusedId, known_beginnings, parse_id
-from headway.evals.config.provider_settings import ModelSettings, ProviderNames, SettingsReader
+from headway.evals.config.provider_settings import ModelSettings, ProviderNames, SettingsReader, check_env
 from headway.evals.config.source_file import SCHEME, SourceFile
 from headway.evals.programs.program_providers import program_provider
 from headway.evals.spec import EvalProvider
@@ -112,6 +112,9 @@ class ProviderReader:
         if target is None:
             return None
         prompts = fields.value("prompts", ())
+        if prompts == [] or prompts == "":
+            hint = "leave the key out for all prompts"
+            source.error(fields.lines["prompts"], f"{place}.prompts: it would get no prompt", hint)
         transform = fields.get("transform")
         return msgspec.structs.replace(
             target,
@@ -155,6 +158,11 @@ class ProviderReader:
             source.error(fields.lines["id"], f"{place}: provider '{name}' has no default model", hint)
             return None
         settings = self._model_settings(fields, place, source)
+        if settings.names_place or settings.env:
+            hint = f"write them into [providers.{name}] of headway.toml"
+            source.error(
+                fields.line, f"{place}: '{name}' has its address, key and region in headway.toml", hint
+            )
         model = model or table.model or ""
         brings = self._settings.changed(table, model, settings)
         return self._made(brings, table, model, settings)
@@ -163,6 +171,7 @@ class ProviderReader:
         self, parsed: ProviderId, fields: Fields, place: str, source: SourceFile
     ) -> EvalProvider | None:
         settings = self._model_settings(fields, place, source)
+        self._settings.check_used(parsed, settings, (place, fields.line), source)
         table = self._settings.table_for(parsed, settings)
         try:
             brings = (
@@ -187,7 +196,7 @@ class ProviderReader:
 
     def _model_settings(self, fields: Fields, place: str, source: SourceFile) -> ModelSettings:
         """The settings of a provider of models, and the parameters of its requests."""
-        env = {name: str(value) for name, value in fields.value("env", {}).items()}
+        env = _env_of(fields, place, source)
         delay = float(fields.value("delay", 0.0)) / 1000
         if "config" not in fields:
             return ModelSettings(env=env, min_gap_s=delay)
@@ -207,7 +216,7 @@ class ProviderReader:
         config = fields.value("config", {})
         limits = self._settings.limits(fields.get("config"), f"{place}.config", source)
         own = {name: value for name, value in config.items() if name != "rateLimit"}
-        env = {**self._settings.env, **{name: str(value) for name, value in fields.value("env", {}).items()}}
+        env = {**self._settings.env, **_env_of(fields, place, source)}
         try:
             brings = program_provider(identity, own, source.root, env)
         except (ConfigError, UsageError) as error:
@@ -221,6 +230,11 @@ class ProviderReader:
         brings = msgspec.structs.replace(brings, limits=msgspec.structs.replace(brings.limits, **limits))
         named = self._names.named(brings)
         return EvalProvider(id="", provider=named.name, model=named.model or identity, brings=named)
+
+
+def _env_of(fields: Fields, place: str, source: SourceFile) -> dict[str, str]:
+    """The variables of one provider."""
+    return check_env(fields["env"], f"{place}.env", source) if "env" in fields else {}
 
 
 def _is_list(identity: str) -> bool:

@@ -83,7 +83,10 @@ class SettingsReader:
 
     def read(self, fields: Fields, place: str, source: SourceFile, given: ModelSettings) -> ModelSettings:
         """The settings in `config`, added to those that are already known."""
-        address = next((str(fields.value(name)) for name in _ADDRESSES if name in fields), "")
+        named = [name for name in _ADDRESSES if name in fields]
+        for name in named[1:]:
+            source.error(fields.lines[name], f"{place}.{name}: {named[0]} is the address already")
+        address = str(fields.value(named[0])) if named else ""
         if address and "://" not in address:
             address = f"https://{address}"
         variable = fields.value("apiKeyEnvar", "")
@@ -139,6 +142,27 @@ class SettingsReader:
         if settings.price is not None:
             table = msgspec.structs.replace(table, prices={**table.prices, model: settings.price})
         return table
+
+    def check_used(
+        self, parsed: ProviderId, settings: ModelSettings, place: tuple[str, int], source: SourceFile
+    ) -> None:
+        """Report settings that a vendor does not have, and variables that none of its settings reads."""
+        vendor, (at, line) = parsed.vendor, place
+        if settings.region and vendor.vendor != "bedrock":
+            source.refuse(
+                line, f"{at}.config.region", f"{vendor.title} has no regions here", "write apiBaseUrl"
+            )
+        if settings.api_version and vendor.vendor != "azure":
+            source.refuse(line, f"{at}.config.apiVersion", "only Azure's API has versions")
+        known = (
+            *vendor.address_variables,
+            *vendor.host_variables,
+            *(_REGIONS if vendor.vendor == "bedrock" else ()),
+        )
+        for name in settings.env:
+            if name not in known:
+                hint = f"it reads {', '.join(known)}" if known else "write it into env of the file"
+                source.refuse(line, f"{at}.env.{name}", "no setting of this provider reads it", hint)
 
     def described(self, parsed: ProviderId, settings: ModelSettings) -> ProviderConfig:
         """A provider that is in no headway.toml. Raises ConfigError in the words of the configuration."""

@@ -41,9 +41,12 @@ def url_settings(url: str, config: Mapping[str, Any], folder: Path) -> UrlConfig
     )
     _add_auth(config.get("auth"), headers, query)
     body = config.get("body")
+    method = _text("method", config.get("method", "GET" if body is None else "POST"))
+    if method.upper() == "GET" and body is not None:
+        raise UsageError("config.body of an HTTP provider: GET sends none", hint="write method: POST")
     return UrlConfig(
         url=address,
-        method=_text("method", config.get("method", "GET" if body is None else "POST")),
+        method=method,
         headers=headers,
         query=query,
         body=body,
