@@ -1,7 +1,7 @@
 # Everything that a developer or CI runs. Everything is installed into .venv and .cache.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test some check crash soak fuzz bench servers dbos clis promptfoo lock audit clean rebuild
+.PHONY: help setup demo test some check crash soak fuzz bench servers dbos clis promptfoo axe lock audit clean rebuild
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
@@ -31,6 +31,7 @@ DBOS := .cache/dbos/.setup-$(PATH_SUM)
 CLIS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-clis/$(shell sha256sum tests/agents_real/package.json | cut -c1-12)
 # promptfoo takes 1.6 GB, and is shared in the same way (bench/evals/promptfoo.py finds it).
 PROMPTFOO := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-promptfoo/$(shell sha256sum tests/evals_real/package.json | cut -c1-12)
+AXE := .cache/axe/.setup-$(shell sha256sum tests/evals/html/package.json | cut -c1-12)
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,6 +115,13 @@ $(PROMPTFOO)/.complete: tests/evals_real/package.json
 	@mkdir -p $(dir $(PROMPTFOO)) && fresh=$$(mktemp -d $(PROMPTFOO).XXXXXX) && cp $< $$fresh/ \
 		&& npm install --prefix $$fresh --no-package-lock --no-audit --no-fund --loglevel=error \
 		&& touch $$fresh/.complete && { rm -rf $(PROMPTFOO) && mv $$fresh $(PROMPTFOO); }
+
+axe: $(AXE) ## install axe-core into .cache, which judges the accessibility of pages in tests/evals/html (needs npm)
+
+$(AXE): tests/evals/html/package.json
+	@command -v npm >/dev/null || { echo "headway: npm is needed to install axe-core — run: apt-get install npm" >&2; exit 1; }
+	@mkdir -p .cache/axe && cp $< .cache/axe/ && npm install --prefix .cache/axe --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
 
 bench: setup ## measure, and write bench/RESULTS.md (SECTION=overhead: one section of it)
 	$(BIN)/python -m bench $(SECTION)

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, sync_playwright
@@ -29,15 +29,26 @@ PHONE: Final = (360, 740)
 DESKTOP: Final = (1360, 900)
 
 
+AXE: Final = Path(__file__).parent.parent / ".cache" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+
+
 def chromium_path() -> str:
     """The browser's program; skips the test where there is none."""
     path = shutil.which("chromium")
-    if path is None:
-        missing = "chromium is not installed: apt-get install chromium"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return path
+    return path if path is not None else _missing("chromium is not installed: apt-get install chromium")
+
+
+def axe_script() -> str:
+    """The script that judges the accessibility of a page; skips the test where it is not installed."""
+    return (
+        AXE.read_text(encoding="utf-8") if AXE.exists() else _missing("axe-core is not installed: make axe")
+    )
+
+
+def _missing(what: str) -> NoReturn:
+    if os.environ.get("CI"):
+        pytest.fail(what)
+    pytest.skip(what)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The pages for everyone: names, roles, contrast and focus. With axe-core in its cache folder, axe judges them, too."""
+"""The pages for everyone: names, roles, contrast and focus. Axe judges them, too."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page
-from tests.browser import DESKTOP, PHONE
+from tests.browser import DESKTOP, PHONE, axe_script
 from tests.evals.html.conftest import OpenPage
 from tests.evals.html.eval_views import support_eval, written
 
-AXE = Path.home() / ".cache" / "headway-axe" / "node_modules" / "axe-core" / "axe.min.js"
 #: WCAG 2 AA for normal text.
 CONTRAST = 4.5
 
@@ -63,9 +62,6 @@ def test_the_page_has_landmarks_names_and_one_way_in(tmp_path: Path, open_page: 
     assert outline == "solid"
 
 
-@pytest.mark.skipif(
-    not AXE.exists(), reason="axe-core is not installed: npm install axe-core in ~/.cache/headway-axe"
-)
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_nothing_serious(
@@ -79,7 +75,7 @@ def test_axe_finds_nothing_serious(
 
 def serious(page: Page) -> list[str]:
     """What axe finds, from serious on."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
+    page.evaluate(axe_script())
     found: list[dict[str, Any]] = page.evaluate("async () => (await axe.run()).violations")
     return [
         f"{each['id']}: {node['html'][:200]}"
