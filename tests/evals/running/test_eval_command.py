@@ -146,6 +146,19 @@ def test_what_is_not_supported_is_listed(config: Folder) -> None:
     assert (done.code, "moderation" in done.out) == (2, True), done
 
 
+def test_a_check_lists_all_errors_and_knows_the_settings(config: Folder) -> None:
+    config.write(
+        CONFIG.replace("type: contains, value: EXPECTED", "type: contains, value: '{{x | none}}', foo: 1")
+    )
+    done = config.headway("eval", "--check")
+    assert done.code == 2
+    assert "unknown key" in done.out
+    assert "there is no filter 'none'" in done.out
+    before = config.sent()
+    assert config.headway("eval").code == 2
+    assert config.sent() == before
+
+
 def test_a_dry_run_sends_and_writes_nothing(config: Folder) -> None:
     done = config.headway("eval", "--dry-run")
     assert done.code == 0, done.err

@@ -28,6 +28,7 @@ from headway.evals.config.prompt_list import read_prompts
 from headway.evals.config.provider_list import ProviderReader
 from headway.evals.config.provider_settings import SettingsReader, check_env, check_lanes
 from headway.evals.config.source_file import EvalProblems, SourceFile, Unsupported
+from headway.evals.config.template_check import check_templates
 from headway.evals.config.test_list import TestParts, TestReader, finished
 from headway.evals.spec import EvalProvider, EvalSpec, PromptSpec, TestSpec
 
@@ -46,7 +47,11 @@ class CheckedEval(msgspec.Struct, frozen=True):
 
 def read_eval(path: Path, *, config: Config, environ: Mapping[str, str]) -> EvalSpec:
     """Read a configuration. Raises `InputError` with every error."""
-    checked = check_eval(path, config=config, environ=environ)
+    return spec_of(check_eval(path, config=config, environ=environ), path)
+
+
+def spec_of(checked: CheckedEval, path: Path) -> EvalSpec:
+    """The eval that was checked. Raises `InputError` with every error."""
     if checked.spec is not None:
         return checked.spec
     errors = [one.text(str(path)) for one in checked.problems if one.severity == "error"]
@@ -110,6 +115,7 @@ class _EvalBuilder:
             **self._run_options(fields),
         )
         self._check_references(spec)
+        check_templates(spec, source)
         return spec
 
     def _env(self, tree: Marked) -> dict[str, str]:
