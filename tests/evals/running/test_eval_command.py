@@ -192,3 +192,16 @@ def test_an_existing_file_that_is_no_report_is_not_replaced(config: Folder) -> N
     assert done.code == 2
     assert (config.root / "mine.md").read_text() == "mine"
     assert config.headway("eval", "-q", "--out", "mine.md", "--force").code == 5
+
+
+def test_no_run_of_a_job_replaces_a_file_of_the_user(config: Folder) -> None:
+    config.headway("eval", "-q")
+    own = config.root / "own.json"
+    for flags in (("--out", "own.json"), ("--out", "r.csv", "--out", "own.json")):
+        own.write_text("mine")
+        assert config.headway("eval", "-q", *flags).code == 2, "the job is complete"
+        assert own.read_text() == "mine"
+    assert config.headway("eval", "-q", "--out", "own.json", "--force").code == 5
+    assert config.headway("eval", "-q", "--out", "own.json").code == 5, "now it is a report"
+    config.write(EXPECTED="loud")
+    assert config.headway("eval", "-q", "--out", "own.json").code in (0, 5), "of any eval"
