@@ -205,3 +205,27 @@ def test_no_run_of_a_job_replaces_a_file_of_the_user(config: Folder) -> None:
     assert config.headway("eval", "-q", "--out", "own.json").code == 5, "now it is a report"
     config.write(EXPECTED="loud")
     assert config.headway("eval", "-q", "--out", "own.json").code in (0, 5), "of any eval"
+
+
+def test_another_address_is_asked_and_another_limit_is_not(config: Folder) -> None:
+    config.headway("eval", "-q")
+    with fake_provider(latency="2ms") as other:
+        address = (config.root / "promptfooconfig.yaml").read_text()
+        (config.root / "promptfooconfig.yaml").write_text(
+            address.replace(config.provider.openai_url, other.openai_url)
+        )
+        config.headway("eval", "-q")
+        assert other.stats()["total"]["received"] == 6
+    before = config.sent()
+    limited = CONFIG.replace("apiKeyEnvar: P_KEY", "apiKeyEnvar: P_KEY, rateLimit: {rpm: 900}")
+    config.write(limited)
+    config.headway("eval", "-q")
+    assert config.sent() == before
+
+
+def test_a_job_continues_with_the_limits_that_the_file_has_today(config: Folder) -> None:
+    limits = "apiKeyEnvar: P_KEY, rateLimit: {{maxConcurrent: {}}}"
+    config.write(CONFIG.replace("apiKeyEnvar: P_KEY", limits.format(1)))
+    config.headway("eval", "-q", "--max-duration", "0.01s")
+    config.write(CONFIG.replace("apiKeyEnvar: P_KEY", limits.format(2)))
+    assert "limited by 2 in flight" in config.headway("eval").err

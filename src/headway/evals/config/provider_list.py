@@ -18,7 +18,8 @@ from headway.evals.config.key_sections import Fields, kind_of_value
 from headway.evals.config.key_tables import PROVIDER, PROVIDER_CONFIG
 from headway.evals.config.parameters import read_parameters
 from headway.evals.config.provider_ids import ProviderId, RefusedId, known_beginnings, parse_id
-from headway.evals.config.provider_settings import ModelSettings, ProviderNames, SettingsReader, check_env
+from headway.evals.config.provider_names import ProviderNames
+from headway.evals.config.provider_settings import ModelSettings, SettingsReader, check_env
 from headway.evals.config.source_file import SCHEME, SourceFile
 from headway.evals.programs.program_providers import program_provider
 from headway.evals.spec import EvalProvider
@@ -182,16 +183,23 @@ class ProviderReader:
         except ConfigError as error:
             source.error(fields.line, f"{place}: {error.message}", error.hint or "")
             return None
-        made = self._made(brings, table or brings, parsed.model, settings)
+        is_usual = self._settings.is_usual(parsed, settings)
+        made = self._made(brings, table or brings, parsed.model, settings, is_usual=is_usual)
         return msgspec.structs.replace(made, endpoint=parsed.endpoint)
 
     def _made(
-        self, brings: ProviderConfig, table: ProviderConfig, model: str, settings: ModelSettings
+        self,
+        brings: ProviderConfig,
+        table: ProviderConfig,
+        model: str,
+        settings: ModelSettings,
+        *,
+        is_usual: bool = False,
     ) -> EvalProvider:
         """The provider; without `brings` if it is a table of headway.toml, unchanged."""
         if brings == self._config.providers.get(table.name):
             return EvalProvider(id="", provider=table.name, model=model, options=settings.options)
-        named = self._names.named(brings)
+        named = self._names.named(brings, is_usual=is_usual)
         return EvalProvider(id="", provider=named.name, model=model, brings=named, options=settings.options)
 
     def _model_settings(self, fields: Fields, place: str, source: SourceFile) -> ModelSettings:
@@ -228,7 +236,7 @@ class ProviderReader:
         limits["min_gap_s"] = float(fields.value("delay", 0.0)) / 1000
         limits = {name: value for name, value in limits.items() if value}
         brings = msgspec.structs.replace(brings, limits=msgspec.structs.replace(brings.limits, **limits))
-        named = self._names.named(brings)
+        named = self._names.named(brings, is_usual=True)
         return EvalProvider(id="", provider=named.name, model=named.model or identity, brings=named)
 
 

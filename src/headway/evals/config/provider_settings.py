@@ -57,24 +57,6 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.address or self.key_variable or self.api_version or self.region)
 
 
-class ProviderNames:
-    """Names for providers that ids describe: equal ones have one name, and no name is taken twice."""
-
-    def __init__(self, config: Config) -> None:
-        self._taken: dict[str, ProviderConfig] = dict(config.providers)
-
-    def named(self, provider: ProviderConfig) -> ProviderConfig:
-        """The provider under a name of its own: `openai`, `openai-2`, …."""
-        stem, number, name = provider.name, 1, provider.name
-        while name in self._taken:
-            if msgspec.structs.replace(self._taken[name], name=stem) == provider:
-                return self._taken[name]
-            number += 1
-            name = f"{stem}-{number}"
-        self._taken[name] = msgspec.structs.replace(provider, name=name)
-        return self._taken[name]
-
-
 class SettingsReader:
     """Reads the settings of providers. `environ` is the user's environment, `env` what the file adds to it."""
 
@@ -186,6 +168,10 @@ class SettingsReader:
         except ConfigError as error:
             raise ConfigError(_in_words(error.message, vendor.name), hint=error.hint) from None
         return self.changed(self._with_other_key(made, parsed.vendor), parsed.model, settings)
+
+    def is_usual(self, parsed: ProviderId, settings: ModelSettings) -> bool:
+        """Whether nothing names another place than the vendor's own."""
+        return not settings.names_place and not self._address(parsed.vendor, settings)[1]
 
     def _with_other_key(self, provider: ProviderConfig, vendor: VendorIds) -> ProviderConfig:
         """The provider with the variable that promptfoo reads, if only that one is set."""
