@@ -23,7 +23,7 @@ from headway.evals.config.file_trees import config_tree, file_tree
 from headway.evals.config.graders import GraderReader, Graders
 from headway.evals.config.key_sections import Fields, kind_of_value
 from headway.evals.config.key_tables import COMMAND_LINE_OPTIONS, EVALUATE_OPTIONS, FILE
-from headway.evals.config.matrix import cell_count, takes_prompt, takes_provider
+from headway.evals.config.matrix import cell_count, size_problem, takes_prompt, takes_provider
 from headway.evals.config.prompt_list import read_prompts
 from headway.evals.config.provider_list import ProviderReader
 from headway.evals.config.provider_settings import SettingsReader, check_env, check_lanes
@@ -254,6 +254,8 @@ class _EvalBuilder:
                 self._check_test(test, spec)
         if not self._source.problems.has_errors and cell_count(spec) == 0:
             problems.error(0, "no test has a provider and a prompt to run with")
+        if too_large := size_problem(spec):
+            problems.error(0, too_large, "lists of variables multiply: write fewer, or the tests that matter")
 
     def _check_test(self, test: TestSpec, spec: EvalSpec) -> None:
         for name in test.prompts:
