@@ -102,3 +102,14 @@ def test_a_threshold_in_a_table_counts(tmp_path: Path) -> None:
     ]
     (tmp_path / "t.csv").write_text(rows.rpartition("b,")[0])
     assert read(path).tests[0].asserts[0].threshold == 0.3
+
+
+@pytest.mark.parametrize(
+    "settings_text",
+    ["headers: {x-api-key: abc}", "headers: {Authorization: Bearer abc}", "auth: {type: bearer, token: abc}", "queryParams: {access_token: abc}"],
+)  # fmt: skip
+def test_a_key_of_an_http_provider_is_never_written_out(settings_text: str, tmp_path: Path) -> None:
+    text = f"providers: [{{id: 'http://127.0.0.1:1/', config: {{body: a, {settings_text}}}}}]\n"
+    [message] = errors(written(tmp_path, PROMPTS + text))
+    assert "a key is never written into this file" in message
+    assert "abc" not in message

@@ -32,7 +32,9 @@ from headway.evals.config.template_check import check_templates
 from headway.evals.config.test_list import TestParts, TestReader, finished
 from headway.evals.spec import EvalProvider, EvalSpec, PromptSpec, TestSpec
 
-_SECRETS: Final = re.compile(r"(api_?key|token|secret|password|authorization|credential)s?$", re.IGNORECASE)
+_SECRETS: Final = re.compile(
+    r"(api[-_]?key|token|secret|password|authorization|credential)s?$", re.IGNORECASE
+)
 _BLOT: Final = "(removed)"
 _DEFAULT_PROMPT: Final = "{{prompt}}"
 
