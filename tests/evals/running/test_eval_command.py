@@ -171,6 +171,19 @@ def test_an_eval_is_run_by_its_own_command(command: str, config: Folder) -> None
     assert "run it with 'headway eval promptfooconfig.yaml'" in done.out + done.err
 
 
+def test_a_check_lists_all_errors_and_knows_the_settings(config: Folder) -> None:
+    config.write(
+        CONFIG.replace("type: contains, value: EXPECTED", "type: contains, value: '{{x | none}}', foo: 1")
+    )
+    done = config.headway("eval", "--check")
+    assert done.code == 2
+    assert "unknown key" in done.out
+    assert "there is no filter 'none'" in done.out
+    before = config.sent()
+    assert config.headway("eval").code == 2
+    assert config.sent() == before
+
+
 def test_a_dry_run_sends_and_writes_nothing(config: Folder) -> None:
     done = config.headway("eval", "--dry-run")
     assert done.code == 0, done.err
@@ -253,3 +266,42 @@ def test_a_table_that_is_written_later_does_not_redirect_a_job(config: Folder) -
     (config.root / "headway.toml").write_text(table)
     assert config.headway("retry", "first", "0/0").code == 0
     assert config.sent() == 5
+
+
+def test_no_run_of_a_job_replaces_a_file_of_the_user(config: Folder) -> None:
+    config.headway("eval", "-q")
+    own = config.root / "own.json"
+    for flags in (("--out", "own.json"), ("--out", "r.csv", "--out", "own.json")):
+        own.write_text("mine")
+        assert config.headway("eval", "-q", *flags).code == 2, "the job is complete"
+        assert own.read_text() == "mine"
+    assert config.headway("eval", "-q", "--out", "own.json", "--force").code == 5
+    assert config.headway("eval", "-q", "--out", "own.json").code == 5, "now it is a report"
+    config.write(EXPECTED="loud")
+    assert config.headway("eval", "-q", "--out", "own.json").code in (0, 5), "of any eval"
+
+
+def test_another_address_is_asked_and_another_limit_is_not(config: Folder) -> None:
+    config.headway("eval", "-q")
+    with fake_provider(latency="2ms") as other:
+        address = (config.root / "promptfooconfig.yaml").read_text()
+        (config.root / "promptfooconfig.yaml").write_text(
+            address.replace(config.provider.openai_url, other.openai_url)
+        )
+        config.headway("eval", "-q")
+        assert other.stats()["total"]["received"] == 6
+    before = config.sent()
+    limited = CONFIG.replace("apiKeyEnvar: P_KEY", "apiKeyEnvar: P_KEY, rateLimit: {rpm: 900}")
+    config.write(limited)
+    config.headway("eval", "-q")
+    assert config.sent() == before
+
+
+def test_a_job_continues_with_the_limits_that_the_file_has_today(config: Folder) -> None:
+    limits = "apiKeyEnvar: P_KEY, rateLimit: {{maxConcurrent: {}}}"
+    config.write(CONFIG.replace("apiKeyEnvar: P_KEY", limits.format(1)))
+    config.headway("eval", "-q", "--max-duration", "0.01s", "--repeat", "5")
+    assert config.provider.stats()["total"]["peak_in_flight"] <= 1
+    config.write(CONFIG.replace("apiKeyEnvar: P_KEY", limits.format(2)))
+    config.headway("eval", "-q", "--repeat", "5")
+    assert config.provider.stats()["total"]["peak_in_flight"] == 2

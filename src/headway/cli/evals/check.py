@@ -1,28 +1,30 @@
-"""`headway eval --check CONFIG`: everything in a configuration that is wrong, or not supported."""
+"""`headway eval --check CONFIG`: what a configuration uses and is not supported, and everything else that is wrong with it."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-import msgspec
-
 from headway.cli.shared.printing import print_json
-from headway.config import Config, dotenv_of
 from headway.display.terminal import echo
-from headway.evals.config.eval_file import check_eval
+from headway.evals.config.eval_file import CheckedEval
 
 
-def check_config(path: Path, settings: Config, *, as_json: bool) -> int:
-    """Print each problem with its line, and what to write instead; returns the exit code."""
-    environ = {**dotenv_of(settings), **os.environ}
-    checked = check_eval(path.absolute(), config=settings, environ=environ)
+def list_unsupported(path: Path, checked: CheckedEval, *, as_json: bool) -> int:
+    """Print each key with its line, why, and what to write instead, then other problems; returns the exit code."""
+    listed = [f"{one.key}: not supported: {one.why}" for one in checked.unsupported]
+    others = [one for one in checked.problems if not one.message.endswith(tuple(listed) or ("\0",))]
     if as_json:
-        unsupported = [one._asdict() for one in checked.unsupported]
-        print_json({"unsupported": unsupported, "problems": msgspec.to_builtins(checked.problems)})
-    else:
-        for problem in checked.problems:
-            echo(problem.text(str(path)))
-        if checked.spec is not None:
-            echo(f"{path}: everything in it is supported")
-    return 0 if checked.spec is not None else 2
+        print_json(
+            {
+                "unsupported": [problem._asdict() for problem in checked.unsupported],
+                "problems": [problem.text(path.name) for problem in others],
+            }
+        )
+        return 2 if checked.spec is None else 0
+    for line, key, why, instead in checked.unsupported:
+        echo(f"{path.name}, line {line}: {key}: {why}" + (f" ({instead})" if instead else ""))
+    for problem in others:
+        echo(problem.text(path.name))
+    if not checked.problems:
+        echo(f"{path}: everything in it is supported")
+    return 2 if checked.spec is None else 0

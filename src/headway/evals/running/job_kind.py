@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from headway.batch.answer_text import answer_of
+from headway.batch.outputs.ownership import wrote
 from headway.config import Config
 from headway.engine.run_spec import Render
 from headway.errors import UsageError
@@ -96,9 +97,8 @@ class EvalKind(ReportKind):
         """Reports of any eval are replaced: a changed eval is a new job, and its reports stay where they were. Other files are not."""
         if store is None or options.force:
             return
-        own = {path for one in store.jobs() if one.kind == EVAL for path in _outputs_of(one, job)}
         for path in (options.path, *options.more):
-            if path.exists() and str(path) not in own:
+            if path.exists() and wrote(store, str(path)) is None:
                 raise UsageError(
                     f"{path} already exists and is no report of an eval", hint="replace it with --force"
                 )
@@ -144,13 +144,6 @@ class EvalKind(ReportKind):
             sections=sections,
             remarks=[_source_text(unit)] if unit.answer_of is not None else [],
         )
-
-
-def _outputs_of(one: Job, job: str) -> list[str]:
-    """The files that an eval has written. The job itself has written none before its first run."""
-    if one.name == job and one.started_utc is None:
-        return []
-    return [one.out, *one.settings.get("more_outputs", ())]
 
 
 def _asked(unit: UnitReport) -> Section:
