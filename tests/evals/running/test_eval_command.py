@@ -305,3 +305,20 @@ def test_a_job_continues_with_the_limits_that_the_file_has_today(config: Folder)
     config.write(CONFIG.replace("apiKeyEnvar: P_KEY", limits.format(2)))
     config.headway("eval", "-q", "--repeat", "5")
     assert config.provider.stats()["total"]["peak_in_flight"] == 2
+
+
+def test_cells_of_a_lane_that_stopped_are_errors_with_the_reason_until_they_have_run(
+    config: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    config.write(CONFIG.replace(", apiKeyEnvar: P_KEY", ""), EXPECTED="loud")
+    stopped = config.headway("eval", "--out", "r.json")
+    rows = json.loads((config.root / "r.json").read_text())["results"]["results"]
+    assert len(rows) == 6
+    assert {row["failureReason"] for row in rows} == {2}
+    assert all("key" in row["error"] for row in rows), rows[0]["error"]
+    assert (stopped.code, "not finished" in stopped.out) == (1, False), stopped.out
+    monkeypatch.setenv("OPENAI_API_KEY", "some-key")
+    assert config.headway("eval", "-q", "--out", "r.json").code == 0
+    rows = json.loads((config.root / "r.json").read_text())["results"]["results"]
+    assert {row.get("error") for row in rows} == {None}

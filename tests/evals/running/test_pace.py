@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from itertools import pairwise
 from pathlib import Path
 
 from tests.evals.running.conftest import EvalRuns, named, rows_of, settings
@@ -48,13 +47,15 @@ def test_a_delay_forces_one_request_at_a_time_in_order(folder: Path) -> None:
         (folder / "headway.toml").write_text(settings(provider.openai_url))
         evals = EvalRuns(folder, provider)
         evals.run(
-            evals.spec(providers=(named("alpha"), named("beta")), tests=rows_of(TEXTS[:3]), delay_s=0.05)
+            evals.spec(providers=(named("alpha"), named("beta")), tests=rows_of(TEXTS[:3]), delay_s=0.1)
         )
         assert most_at_once(evals) == 1
         with evals.store() as store:
             starts = [result.started_utc or 0.0 for result in store.results(evals.job.id, -1, 10)]
         assert starts == sorted(starts)
-        assert min(after - before for before, after in pairwise(starts)) >= 0.03
+        assert starts[-1] - starts[0] >= 0.4, (
+            "five gaps of 0.1 s; a busy machine may be late with the first start"
+        )
 
 
 def test_serial_tests_run_first_and_one_by_one(folder: Path) -> None:
@@ -74,10 +75,10 @@ def test_serial_tests_run_first_and_one_by_one(folder: Path) -> None:
 
 
 def test_cells_that_the_time_did_not_allow_are_timeouts_and_run_later(folder: Path) -> None:
-    with slow(folder, "100ms") as provider:
+    with slow(folder, "400ms") as provider:
         (folder / "headway.toml").write_text(settings(provider.openai_url))
         evals = EvalRuns(folder, provider)
-        spec = evals.spec(tests=rows_of(TEXTS), max_concurrency=1, max_duration_s=0.25)
+        spec = evals.spec(tests=rows_of(TEXTS), max_concurrency=1, max_duration_s=2.0)
         cells = evals.run(spec)
         assert evals.job.state == "deadline"
         assert evals.code == 3
@@ -85,7 +86,7 @@ def test_cells_that_the_time_did_not_allow_are_timeouts_and_run_later(folder: Pa
         assert ended[0] == "pass"
         assert ended[-1] == "timeout"
         assert set(ended) == {"pass", "timeout"}
-        cells = evals.run(evals.spec(tests=rows_of(TEXTS), max_concurrency=1))
+        cells = evals.run(evals.spec(tests=rows_of(TEXTS)))
         assert {cell.status for cell in cells} == {"pass"}
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.core.reasons import AccountRefused, NeverAnswered, OnlyFailures, SameComplaint
 from headway.core.unit_states import GOOD
 from headway.errors import HeadwayError
 from headway.evals.assertions import grading, similarity
@@ -34,13 +35,18 @@ from headway.evals.running.unit_names import (
     row_of,
 )
 from headway.evals.spec import AssertionSpec, Cell, TestSpec
-from headway.stores.records import Job, UnitResult
+from headway.reason_text import stop_text
+from headway.stores.records import LIVE, Job, UnitResult
 from headway.stores.store import Store
 
 #: Units that are read at once.
 _PAGE: Final = 500
+#: The states of a unit that has not ended.
+_OPEN: Final = frozenset({"pending", "assigned", "running"})
 #: States of a job in which cells that have not ended ran out of time.
 _OUT_OF_TIME: Final = "deadline"
+#: Why a lane stopped that runs no more of its units until something is fixed: their cells are errors, and not merely unfinished.
+_STOPPED: Final = (AccountRefused, NeverAnswered, OnlyFailures, SameComplaint)
 
 
 def eval_view(store: Store, job: Job) -> EvalView:
@@ -63,11 +69,22 @@ def eval_view(store: Store, job: Job) -> EvalView:
 
 def cell_results(store: Store, job: Job) -> Iterator[CellResult]:
     """Every cell, in order."""
-    values = CellValues(job, store)
+    values, stopped = CellValues(job, store), _stopped_lanes(store, job)
     for rows in _rows(store, job):
         values.read([unit for row in rows for unit in row])
         for row in rows:
-            yield from RowResults(values, job, row).cells()
+            yield from RowResults(values, job, row, stopped).cells()
+
+
+def _stopped_lanes(store: Store, job: Job) -> dict[tuple[str, str], str]:
+    """Why lanes stopped in the last run, by provider and model."""
+    if job.state in LIVE:
+        return {}
+    return {
+        (route.provider, route.model): stop_text(reason)
+        for route in store.routes(job.id)
+        if isinstance(reason := job.unfinished.get(str(route.id)), _STOPPED)
+    }
 
 
 def _rows(store: Store, job: Job) -> Iterator[list[list[UnitResult]]]:
@@ -94,8 +111,14 @@ def _units(store: Store, job: Job) -> Iterator[UnitResult]:
 class RowResults:
     """The cells of one row."""
 
-    def __init__(self, values: CellValues, job: Job, units: Sequence[UnitResult]) -> None:
-        self._values, self._job = values, job
+    def __init__(
+        self,
+        values: CellValues,
+        job: Job,
+        units: Sequence[UnitResult],
+        stopped: Mapping[tuple[str, str], str],
+    ) -> None:
+        self._values, self._job, self._stopped = values, job, stopped
         self._units = {unit.custom_id: unit for unit in units}
         self._answers = [unit for unit in units if is_answer(unit.custom_id)]
 
@@ -110,10 +133,10 @@ class RowResults:
         test = values.test(cell)
         bare = self._bare(unit, cell, test)
         if unit.status not in GOOD:
-            return msgspec.structs.replace(bare, status=self._status(unit), error=_error_of(unit))
+            return self._without_answer(bare, unit)
         output, problem = self._output(unit)
         if problem is not None:
-            return msgspec.structs.replace(bare, status=self._status(problem), error=_error_of(problem))
+            return self._without_answer(bare, problem)
         try:
             answer = values.graded_with(unit.index, cell, unit, output)
         except HeadwayError as error:
@@ -122,7 +145,7 @@ class RowResults:
         bare = msgspec.structs.replace(bare, output=output, vars=known)
         open_unit = self._first_open(unit, test)
         if open_unit is not None:
-            return msgspec.structs.replace(bare, status=self._status(open_unit), error=_error_of(open_unit))
+            return self._without_answer(bare, open_unit)
         return self._judged(bare, unit, test, answer, best)
 
     def _judged(
@@ -181,9 +204,19 @@ class RowResults:
 
     def _status(self, unit: UnitResult) -> CellStatus:
         """The status of a cell that this unit keeps from a verdict."""
-        if unit.status in ("pending", "assigned", "running"):
-            return "timeout" if self._job.state == _OUT_OF_TIME else "pending"
+        if unit.status in _OPEN:
+            out_of_time = self._job.state == _OUT_OF_TIME
+            return "timeout" if out_of_time else "error" if self._stop_of(unit) else "pending"
         return "timeout" if unit.status == "timed_out" or unit.code == _OUT_OF_TIME else "error"
+
+    def _stop_of(self, unit: UnitResult) -> str:
+        """Why the lane of a unit stopped before the unit could run; "": it did not."""
+        return self._stopped.get((unit.provider, unit.model), "") if unit.status in _OPEN else ""
+
+    def _without_answer(self, bare: CellResult, unit: UnitResult) -> CellResult:
+        """The cell that this unit keeps from a verdict."""
+        why = self._stop_of(unit) or _error_of(unit)
+        return msgspec.structs.replace(bare, status=self._status(unit), error=why)
 
     def _output(self, unit: UnitResult) -> tuple[Any, UnitResult | None]:
         """The output after transforms; or the unit that has not succeeded."""
@@ -199,7 +232,7 @@ class RowResults:
         own = f"{unit.custom_id}/"
         row = f"{row_of(unit.custom_id)}/select-best"
         for name, other in self._units.items():
-            if name.startswith((own, row)) and other.status in ("pending", "assigned", "running"):
+            if name.startswith((own, row)) and other.status in _OPEN:
                 return other
         return None
 
