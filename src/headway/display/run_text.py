@@ -70,11 +70,10 @@ class RunSummary(msgspec.Struct, frozen=True):
 
 def output_text(output: OutputOptions) -> str:
     """Where results go."""
-    return (
-        "standard output"
-        if output.is_stdout
-        else shown_path(output.path) + ("/" if output.form == "folder" else "")
-    )
+    if output.is_stdout:
+        return "standard output"
+    first = shown_path(output.path) + ("/" if output.form == "folder" else "")
+    return ", ".join([first, *map(shown_path, output.more)])
 
 
 def _model_lines(models: Mapping[str, ModelReport]) -> list[str]:

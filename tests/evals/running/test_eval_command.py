@@ -322,3 +322,9 @@ def test_cells_of_a_lane_that_stopped_are_errors_with_the_reason_until_they_have
     assert config.headway("eval", "-q", "--out", "r.json").code == 0
     rows = json.loads((config.root / "r.json").read_text())["results"]["results"]
     assert {row.get("error") for row in rows} == {None}
+
+
+def test_the_summary_names_every_file(config: Folder) -> None:
+    done = config.headway("eval", "--out", "r.json", "--out", "r.md")
+    assert "results: r.json, r.md\n" in done.err
+    assert "results: r.json, r.md\n" in config.headway("eval", "--out", "r.json", "--out", "r.md").err
