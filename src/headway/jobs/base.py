@@ -253,7 +253,7 @@ class RunKind(JobKind):
         and may wait for any unit, by its id. A unit whose id exists in the job is not added again. A unit that is added with the
         answer of another one (`NewUnit.source`) has ended, and may add others. If the object has an attribute `parts`, it is called
         for the parts of the job in views (`RunSpec.parts`); if it has an attribute `stops`, it is asked after each commit whether anything
-        more may start (`RunSpec.stops`).
+        more may start (`RunSpec.stops`); if `hands_out` is true, a unit of an earlier run waits until it is returned (`RunSpec.grow_hands_out`).
         """
         return None
 

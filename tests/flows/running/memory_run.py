@@ -41,7 +41,6 @@ class MemoryRun:
         self.values = HeldValues({}, rows)
         self.ends: dict[str, UnitEnd] = {}
         self.run = FlowRun(spec, self.inputs, self.values, **options)
-        self.was_made_again = False
 
     def advance(self, ends: Mapping[str, End] | None = None) -> list[str]:
         """Take ends in; returns the ids of the units that start."""
@@ -65,7 +64,6 @@ class MemoryRun:
 
     def forget(self) -> None:
         """Make the run again, without any ends."""
-        self.was_made_again = True
         self.run = FlowRun(self.spec, self.inputs, self.values, **self.options)
 
     @property

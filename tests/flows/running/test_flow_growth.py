@@ -62,7 +62,7 @@ class Played:
         stay = tolerated_failures(self.store, self.job)
         self.worker = self.store.begin(self.number, {}, "", 0.0, stay=stay)
         self.growth = FlowGrowth(self.job)
-        return [unit.custom_id for _, unit in self.store.grow(self.number, self.growth)]
+        return [unit.custom_id for _, unit in self.store.grow(self.number, self.growth).added]
 
     @property
     def job(self) -> Job:

@@ -5,6 +5,7 @@ state, the same units, and no unit twice.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 from zlib import crc32
 
@@ -17,7 +18,7 @@ from tests.flows.running.sequential_model import COST, SequentialModel
 from headway.flows.lazy_list import encode_value, plain
 from headway.flows.running.flow_form import nodes_of
 from headway.flows.running.node_run import NextUnit, UnitEnd
-from headway.flows.running.unit_ids import node_path
+from headway.flows.running.unit_ids import node_path, parse_unit
 from headway.flows.spec import FlowSpec, NodeSpec, OnError
 
 INPUTS: dict[str, Any] = {"xs": [5, 6, 7], "n": 3, "log": ["first"]}
@@ -94,7 +95,7 @@ def test_any_order_of_ends_and_any_resume_gives_the_result_of_the_sequential_mod
         asked = take_started(run, pending, run.units({unit: end}))
         if kills and chance.random() < 0.25:
             asked = killed_and_resumed(run, pending, chance)
-        must_be_bounded(run, spec, pending, kills)
+        must_be_bounded(spec, pending)
     model = SequentialModel(spec, inputs, world.answer, rows)
     status = model.run()
     event(f"{status}, {'with' if len(model.executed) > 5 else 'few'} units")
@@ -105,18 +106,17 @@ def test_any_order_of_ends_and_any_resume_gives_the_result_of_the_sequential_mod
 
 
 def take_started(run: MemoryRun, pending: dict[str, NextUnit], units: list[NextUnit]) -> dict[str, NextUnit]:
-    """Note what was handed out; returns what people are asked. Only a run that was made again may hand out what is in flight: it
-    does not know the units of the job, which the store does not add twice.
-    """
+    """Note what was handed out; returns what people are asked."""
     for unit in units:
         assert unit.id not in run.ends
-        assert unit.id not in pending or run.was_made_again
-        pending.setdefault(unit.id, unit)
+        assert unit.id not in pending
+        pending[unit.id] = unit
     return {unit.id: unit for unit in run.run.asked()}
 
 
 def killed_and_resumed(run: MemoryRun, pending: dict[str, NextUnit], chance: Any) -> dict[str, NextUnit]:
-    """Units that failed run again unless that was tolerated. What was in flight is still a unit of the job."""
+    """Units that failed run again unless that was tolerated. What was in flight waits until it is handed out again."""
+    pending.clear()
     for unit in [unit for unit, end in run.ends.items() if end.error and not run.run.stays_ended(unit)]:
         del run.ends[unit]
     order = list(run.ends)
@@ -126,14 +126,24 @@ def killed_and_resumed(run: MemoryRun, pending: dict[str, NextUnit], chance: Any
     return take_started(run, pending, run.run.advance({unit: run.ends[unit] for unit in order[1::2]}))
 
 
-def must_be_bounded(run: MemoryRun, spec: FlowSpec, pending: dict[str, NextUnit], kills: bool) -> None:
-    """No more steps run than may. It may be more in a run that was made again, and after an approval, because what had waited for it
-    goes on at once.
-    """
-    if kills or not spec.concurrency or any(one.node.kind == "human" for one in nodes_of(spec)):
+def must_be_bounded(spec: FlowSpec, pending: Collection[str]) -> None:
+    """No more steps, items and iterations run than may. It may be more after an approval, because what had waited for it goes on at once."""
+    if any(one.node.kind == "human" for one in nodes_of(spec)):
         return
-    steps = {(node := spec.nodes[node_path(unit).partition("/")[0]]).group or node.id for unit in pending}
-    assert len(steps) <= spec.concurrency
+    parsed = [parse_unit(unit) for unit in pending]
+    if spec.concurrency:
+        assert len({spec.nodes[one.node].group or one.node for one in parsed}) <= spec.concurrency
+    for pipeline in spec.pipelines.values():
+        items = {one.turn for one in parsed if one.node in pipeline.stages}
+        assert not pipeline.concurrency or len(items) <= pipeline.concurrency
+    for execution in {(one.node, one.turn) for one in parsed}:
+        node, ones = spec.nodes[execution[0]], [one for one in parsed if (one.node, one.turn) == execution]
+        iterations = {one.iteration for one in ones}
+        most = 1 if node.for_each is None else node.for_each.concurrency
+        assert not most or len(iterations) <= most
+        if node.inner is not None:
+            for n in iterations:
+                must_be_bounded(node.inner, [one.rest for one in ones if one.iteration == n])
 
 
 def must_add_up(run: MemoryRun, model: SequentialModel) -> None:

@@ -153,12 +153,13 @@ def test_a_resumed_run_takes_all_recorded_ends_at_once() -> None:
     assert run.resumed({unit: run.ends[unit] for unit in ("b", "a")}) == ["c"]
 
 
-def test_a_step_whose_units_are_recorded_needs_no_place() -> None:
-    """`b` began before `a` became ready; a run that is resumed knows both at once."""
+def test_steps_whose_units_are_recorded_wait_for_a_place() -> None:
+    """`b` began before `a` became ready; a run that is resumed knows both at once, and one of them goes on."""
     each = ForEach(items=(1, 2), concurrency=2)
     run = MemoryRun(flow(node("a"), node("b", for_each=each), concurrency=1))
     run.recorded("b[1]", Good())
-    assert sorted(run.resumed()) == ["a", "b[0]"]
+    assert run.resumed() == ["a"]
+    assert run.advance({"a": Good()}) == ["b[0]"]
 
 
 def test_ends_that_are_known_or_of_unknown_units_change_nothing() -> None:

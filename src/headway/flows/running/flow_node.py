@@ -16,6 +16,7 @@ from headway.flows.lazy_list import LazyList
 from headway.flows.running.field_parts import Listed, Part
 from headway.flows.running.node_run import NodeRun, Parent, UnitEnd
 from headway.flows.running.outcomes import GOOD
+from headway.flows.running.places import Places
 from headway.flows.running.state_fold import FieldView
 from headway.flows.running.tally import RUNNING, WAITING
 from headway.flows.spec import NodeSpec
@@ -52,13 +53,13 @@ class InnerValues(LazyList):
 class FlowNodeRun(NodeRun):
     """An execution of a `flow` node."""
 
-    __slots__ = ("_inner", "_running", "_views")
+    __slots__ = ("_inner", "_views", "places")
 
     def __init__(self, flow: FlowSteps, node: NodeSpec, parent: Parent, turn: int | None = None) -> None:
         super().__init__(flow, node, parent, turn)
         #: Inner runs by iteration: those that are not over, and those that failed.
         self._inner: dict[int, FlowSteps] = {}
-        self._running = 0
+        self.places = Places(flow.scope, self.window)
         self._views: dict[int, dict[str, FieldView]] = {}
 
     def _begin(self) -> None:
@@ -66,7 +67,7 @@ class FlowNodeRun(NodeRun):
 
     def go_on(self) -> None:
         """Start as many iterations as may run."""
-        while not self.outcome and self.next < self.total and self._running < self.window:
+        while not self.outcome and self.next < self.total and self.places.is_free:
             self._start(self.next)
         self._stand_as_inner()
 
@@ -78,7 +79,7 @@ class FlowNodeRun(NodeRun):
         if missing:
             self.note_end(n, f"its flow needs a value of {', '.join(missing)}: add it to reads or args")
             return
-        self._running += 1
+        self.places.begin(n)
         self._inner[n] = self.flow.inner_run(self, n, inputs)
 
     def _inputs(self, n: int) -> dict[str, Any]:
@@ -100,9 +101,9 @@ class FlowNodeRun(NodeRun):
 
     # -- what inner runs tell ---------------------------------------------------------------------------------------
 
-    def inner_changed(self, before: int, after: int) -> None:
+    def inner_changed(self, n: int, before: int, after: int) -> None:
         """An inner run stands elsewhere."""
-        self._running += (after == RUNNING) - (before == RUNNING)
+        self.places.changed(n, before, after)
         self.flow.scope.later(self)
 
     def inner_ended(self, n: int, error: str) -> None:
@@ -119,7 +120,7 @@ class FlowNodeRun(NodeRun):
 
     def _stand_as_inner(self) -> None:
         if not self.outcome:
-            self._stand(RUNNING if self._running or self.next < self.total else WAITING)
+            self._stand(RUNNING if self.places.running or self.next < self.total else WAITING)
 
     @property
     def has_failed_flows(self) -> bool:

@@ -61,7 +61,7 @@ class FlowRun:
         self._scope = RunScope(values, only)
         self._steps = FlowSteps(FlowPlan(spec), inputs, self._scope)
         if concurrency is not None:
-            self._steps.places = concurrency
+            self._steps.places.limit = concurrency
         self._reports = NodeReports(self._steps)
         self._said_start = self._said_end = False
 
@@ -85,12 +85,25 @@ class FlowRun:
     def each_unit(self) -> Iterator[NextUnit]:
         """The same one by one. Ends may be taken in between."""
         scope = self._scope
-        while scope.wanting or self.settle():
+        while self._has_wanting():
             wanting, scope.wanting = scope.wanting, {}
             for run in wanting:
                 if not run.flow.is_halted and not run.outcome:
-                    yield from run.hand_out()
+                    queue = run.queue_without_place() if scope.without_place else None
+                    if queue is None:
+                        yield from run.hand_out()
+                    else:
+                        queue.append(run)
         self._say_end()
+
+    def _has_wanting(self) -> bool:
+        """Whether any execution has units to hand out, once everything has followed that is due."""
+        while True:
+            self._scope.give_places()
+            if self._scope.wanting:
+                return True
+            if not self.settle():
+                return False
 
     def settle(self) -> bool:
         """Let everything follow that is due; returns whether anything did."""

@@ -18,13 +18,14 @@ from headway.flows.running.loop_step import LoopStep
 from headway.flows.running.node_run import NodeRun, UnitEnd, UnitRun
 from headway.flows.running.outcomes import BY_CONDITION, FAILED, GOOD, SKIPPED, skip_reason
 from headway.flows.running.pipeline_step import PipelineStep
+from headway.flows.running.places import Places
 from headway.flows.running.run_scope import RunPart, RunScope
 from headway.flows.running.state_fold import SetOnceConflict, StateFold, VisibleState
 from headway.flows.running.steps import NodeStep, Step
 from headway.flows.running.tally import RUNNING, WAITING
 from headway.flows.running.turn_writes import MemberWrites
 from headway.flows.running.unit_ids import UnitId, parse_unit
-from headway.flows.spec import AUTO, LoopSpec, NodeSpec, PipelineSpec
+from headway.flows.spec import LoopSpec, NodeSpec, PipelineSpec
 
 #: They do nothing but end, or wait for the user.
 _NEED_NO_PLACE: Final = ("dataset", "human")
@@ -51,7 +52,7 @@ class FlowSteps(RunPart):
             self.path = f"{run.tally.path}/"
             self.order = (*run.order, n)
         self.fold = StateFold(plan.spec.fields, inputs)
-        self.places = plan.spec.concurrency
+        self.places = Places(scope, plan.spec.concurrency)
         #: The reason of a `fail_run`; "" if nothing has stopped the run.
         self.stopped = ""
         self.is_over = False
@@ -63,7 +64,7 @@ class FlowSteps(RunPart):
         self.outcomes = bytearray(len(plan.steps))
         self.group_reasons: dict[int, str] = {}
         self._standing = RUNNING
-        self._running = self._waiting = 0
+        self._waiting = 0
         self._left = len(plan.steps)
         self._waits = [step.waits for step in plan.steps]
         #: Steps to be decided.
@@ -127,7 +128,7 @@ class FlowSteps(RunPart):
         if self._left == 0 and not self.is_over:
             self.finish()
         elif not self.is_over:
-            self._stand(WAITING if self._waiting and not self._running else RUNNING)
+            self._stand(WAITING if self._waiting and not self.places.running else RUNNING)
 
     def _decide(self, step: StepPlan) -> None:
         if self._is_left_out(step):
@@ -174,14 +175,14 @@ class FlowSteps(RunPart):
         self.step_over(step, outcome, reason)
 
     def _begin_queued(self) -> None:
-        while self._queue and (self.places == AUTO or self._running < self.places):
+        while self._queue and self.places.is_free:
             position = heappop(self._queue)
             if position in self._queued:
                 self._begin(position)
 
     def _begin(self, position: int) -> None:
         self._queued.discard(position)
-        self._running += 1
+        self.places.begin(position)
         step = self.steps[position] = self._made(self.plan.steps[position])
         step.begin()
         for unit, end in self._early.pop(position, ()):
@@ -199,9 +200,9 @@ class FlowSteps(RunPart):
         """Whether a step waits for nothing but a place."""
         return self.plan.positions.get(step, -1) in self._queued
 
-    def step_changed(self, before: int, after: int) -> None:
+    def step_changed(self, position: int, before: int, after: int) -> None:
         """A step stands elsewhere."""
-        self._running += (after == RUNNING) - (before == RUNNING)
+        self.places.changed(position, before, after)
         self._waiting += (after == WAITING) - (before == WAITING)
         self.scope.later(self)
 
@@ -235,7 +236,7 @@ class FlowSteps(RunPart):
     def _stand(self, standing: int) -> None:
         before, self._standing = self._standing, standing
         if before != standing and self.owner is not None:
-            self.owner[0].inner_changed(before, standing)
+            self.owner[0].inner_changed(self.owner[1], before, standing)
 
     def finish(self) -> None:
         """It is over: all steps have ended, or it was stopped and nothing is in flight."""
@@ -266,6 +267,15 @@ class FlowSteps(RunPart):
     def is_halted(self) -> bool:
         """Whether nothing more is handed out: a `fail_run` here, or in a flow around this one."""
         return bool(self.stopped) or (self.owner is not None and self.owner[0].flow.is_halted)
+
+    def queue_without_place(self, position: int) -> list[UnitRun] | None:
+        """Where executions of a step wait if it has no place, or a part around it has none; None: they may hand out units."""
+        queue = self.places.queue_without(position)
+        if queue is None and self.owner is not None:
+            run, n = self.owner
+            queue = run.places.queue_without(n)
+            return run.queue_without_place() if queue is None else queue
+        return queue
 
     def fly(self, units: int) -> None:
         """This many more units are in flight."""

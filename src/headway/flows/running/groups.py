@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from headway.flows.running.field_parts import Part
 from headway.flows.running.node_run import NodeRun, UnitEnd
+from headway.flows.running.places import Places
 from headway.flows.running.state_fold import VisibleState
 from headway.flows.running.steps import Step
-from headway.flows.running.tally import RUNNING, WAITING
+from headway.flows.running.tally import WAITING
 from headway.flows.running.turn_writes import MemberWrites, TurnsPart
 from headway.flows.running.turns import Turn
 from headway.flows.running.unit_ids import UnitId
@@ -30,8 +31,8 @@ class GroupStep(Step):
         "begun",
         "index",
         "members",
+        "places",
         "plan_of_group",
-        "running",
         "turns",
         "waiting",
         "writes",
@@ -44,7 +45,8 @@ class GroupStep(Step):
         self.plan_of_group: GroupPlan = plan.group
         self.members: list[MemberPlan] = plan.group.members
         self.turns: dict[int, Turn] = {}
-        self.begun = self.running = self.waiting = 0
+        self.begun = self.waiting = 0
+        self.places = Places(flow.scope, self.window)
         self.writes = [MemberWrites(flow.scope.values, flow.prefix, member.node) for member in self.members]
         self._writers = {
             field: [(place, self.writes[place]) for place in places]
@@ -53,6 +55,11 @@ class GroupStep(Step):
         flow.keep_writes(self.writes)
         for field, writers in self._writers.items():
             flow.fold.add(plan.position, field, TurnsPart(writers, field, _ALL))
+
+    @property
+    def window(self) -> int:
+        """How many turns run at a time."""
+        return 1
 
     # -- what turns need ---------------------------------------------------------------------------------------------
 
@@ -90,9 +97,9 @@ class GroupStep(Step):
         """A member is over in a turn."""
         self.writes[place].note(number, outcome, parts)
 
-    def turn_changed(self, before: int, after: int) -> None:
+    def turn_changed(self, number: int, before: int, after: int) -> None:
         """A turn stands elsewhere."""
-        self.running += (after == RUNNING) - (before == RUNNING)
+        self.places.changed(number, before, after)
         self.waiting += (after == WAITING) - (before == WAITING)
         self.flow.scope.later(self)
 
@@ -102,9 +109,9 @@ class GroupStep(Step):
         self.flow.scope.later(self)
 
     def _begin_turn(self) -> Turn:
+        self.places.begin(self.begun)
         turn = self.turns[self.begun] = Turn(self, self.begun)
         self.begun += 1
-        self.running += 1
         return turn
 
     def run_of(self, unit: UnitId) -> NodeRun | None:

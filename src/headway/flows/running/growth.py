@@ -26,7 +26,10 @@ _MOST_WAITING: Final = 3
 
 
 class FlowGrowth:
-    """What ends of units add to a job. `parts` and `stops` may be called by another thread."""
+    """What ends of units add to a job, and which units of an earlier run go on. `parts` and `stops` may be called by another thread."""
+
+    #: `concurrency` counts units of an earlier run, too: they run when their turn comes.
+    hands_out: Final = True
 
     def __init__(self, job: Job) -> None:
         self._job = job

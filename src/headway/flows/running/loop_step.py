@@ -42,7 +42,7 @@ class LoopStep(GroupStep):
         if not self.standing:
             return
         if self.turns:
-            self.stand(RUNNING if self.running else WAITING)
+            self.stand(RUNNING if self.places.running else WAITING)
             return
         end = self._end()
         if end is not None:

@@ -79,6 +79,10 @@ class Parent(RunPart):
     def spend(self, cost_usd: float) -> None:
         """A unit has cost this."""
 
+    def queue_without_place(self) -> list[UnitRun] | None:
+        """Where its executions wait if it has no place, or a part around it has none; None: they may hand out units."""
+        raise NotImplementedError
+
 
 class NodeRun(RunPart):
     """The common part of all kinds. `id` is unique in its flow: `review`, `stage#7`."""
@@ -155,6 +159,10 @@ class NodeRun(RunPart):
         """How many iterations run at a time."""
         size = 1 if self.node.for_each is None else self.node.for_each.concurrency
         return AUTO_WINDOW if size == AUTO else size
+
+    def queue_without_place(self) -> list[UnitRun] | None:
+        """Where it waits if a part around it has no place; None: units may be handed out."""
+        return self.parent.queue_without_place()
 
     def item(self, n: int) -> Any:
         """The item of an iteration, or that of its turn."""

@@ -35,18 +35,23 @@ if TYPE_CHECKING:
 class PipelineStep(GroupStep):
     """A pipeline that runs."""
 
-    __slots__ = ("_blocked", "_failed", "_items", "_over_up_to", "_problem", "_window")
+    __slots__ = ("_blocked", "_failed", "_items", "_over_up_to", "_problem")
 
     def __init__(self, flow: FlowSteps, plan: StepPlan) -> None:
         super().__init__(flow, plan)
         assert isinstance(plan.spec, PipelineSpec)
-        self._window = AUTO_WINDOW if plan.spec.concurrency == AUTO else plan.spec.concurrency
         self._failed = 0
         #: For each stage: the numbers of turns in which it waits for earlier items, as a heap.
         self._blocked: list[list[int]] = [[] for _ in self.members]
         #: For each stage: it is over in all items before this one.
         self._over_up_to = [0] * len(self.members)
         self._items, self._problem = self._find_items(plan.spec)
+
+    @property
+    def window(self) -> int:
+        assert isinstance(self.plan.spec, PipelineSpec)
+        size = self.plan.spec.concurrency
+        return AUTO_WINDOW if size == AUTO else size
 
     def _find_items(self, spec: PipelineSpec) -> tuple[Sequence[Any], str]:
         if spec.items is not None:
@@ -64,10 +69,10 @@ class PipelineStep(GroupStep):
             self.over(FAILED, self._problem)
             return
         total = len(self._items)
-        while self.begun < total and self.running < self._window:
+        while self.begun < total and self.places.is_free:
             self._begin_turn()
         if self.turns:
-            self.stand(RUNNING if self.running else WAITING)
+            self.stand(RUNNING if self.places.running else WAITING)
             return
         reason = f"{self._failed} of {total} items failed" if self._failed else ""
         if reason:

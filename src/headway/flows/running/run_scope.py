@@ -17,6 +17,7 @@ from headway.flows.running.tally import Tally
 if TYPE_CHECKING:
     from headway.flows.running.flow_steps import FlowSteps
     from headway.flows.running.node_run import UnitRun
+    from headway.flows.running.places import Places
 
 
 class RunPart:
@@ -45,6 +46,9 @@ class RunScope:
         self.makes_events = True
         #: Executions that have units to hand out.
         self.wanting: dict[UnitRun, None] = {}
+        #: Where parts run without a place, or a place may have become free; and how many parts have none.
+        self.crowded: dict[Places, None] = {}
+        self.without_place = 0
         #: Units of `human` nodes that wait for an approval, with their executions.
         self.asked: dict[str, UnitRun] = {}
         #: Inner runs that a `fail_run` has stopped. They end when nothing of them is in flight.
@@ -69,6 +73,12 @@ class RunScope:
             part._is_noted = False
             part.go_on()
         return True
+
+    def give_places(self) -> None:
+        """Give places that have become free to parts that run without one."""
+        crowded, self.crowded = self.crowded, {}
+        for places in crowded:
+            places.give()
 
     def tally(self, path: str) -> Tally:
         """The tally of a node."""

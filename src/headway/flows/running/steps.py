@@ -59,7 +59,7 @@ class Step(Parent):
         """Tell the flow where it stands."""
         before, self.standing = self.standing, standing
         if before != standing:
-            self.flow.step_changed(before, standing)
+            self.flow.step_changed(self.plan.position, before, standing)
 
     def over(self, outcome: int, reason: str = "") -> None:
         """It has ended."""
@@ -86,6 +86,9 @@ class NodeStep(Step):
 
     def run_of(self, unit: UnitId) -> NodeRun | None:
         return self._run
+
+    def queue_without_place(self) -> list[UnitRun] | None:
+        return self.flow.queue_without_place(self.plan.position)
 
     def changed(self, before: int, after: int) -> None:
         if after:

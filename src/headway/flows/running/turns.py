@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headway.flows.running.field_parts import Part
-from headway.flows.running.node_run import NodeRun, Parent, UnitEnd
+from headway.flows.running.node_run import NodeRun, Parent, UnitEnd, UnitRun
 from headway.flows.running.outcomes import FAILED, GOOD, skip_reason
 from headway.flows.running.steps import make_run, take_end
 from headway.flows.running.tally import RUNNING, WAITING
@@ -118,7 +118,12 @@ class Turn(Parent):
     def spend(self, cost_usd: float) -> None:
         self.group.spend(cost_usd)
 
+    def queue_without_place(self) -> list[UnitRun] | None:
+        group = self.group
+        queue = group.places.queue_without(self.number)
+        return group.flow.queue_without_place(group.plan.position) if queue is None else queue
+
     def _stand(self, standing: int) -> None:
         before, self.standing = self.standing, standing
         if before != standing:
-            self.group.turn_changed(before, standing)
+            self.group.turn_changed(self.number, before, standing)
