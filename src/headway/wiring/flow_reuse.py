@@ -1,12 +1,14 @@
-"""What a flow that was run before keeps of its last job, told before it starts."""
+"""What a flow that was run before keeps of its earlier jobs, told before it starts."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 from headway.config import Config
 from headway.display.formatting import units
 from headway.errors import UsageError
-from headway.flows.running.answer_reuse import failed_by_node, good_by_node, predecessors_of
-from headway.flows.running.flow_changes import FlowChanges, flow_changes
+from headway.flows.running.answer_reuse import failed_by_node, good_by_node, predecessors_of, searched
+from headway.flows.running.flow_changes import EarlierRun, FlowChanges, flow_changes
 from headway.flows.running.flow_form import form_of, nodes_of
 from headway.flows.running.flow_source import FlowSource, routes_of
 from headway.flows.running.key_context import context_of, contexts, older_units
@@ -28,12 +30,11 @@ def must_have_run(store: Store, source: JobSource) -> None:
 
 
 def changes_of(config: Config, store: Store, source: JobSource, job: Job | None = None) -> FlowChanges | None:
-    """What changes against the last job of the flow. `job`: the new one, if it is made. None: nothing is kept, or it is no flow."""
+    """What changes against the earlier jobs of the flow. `job`: the new one, if it is made. None: nothing is kept, or it is no flow."""
     if not isinstance(source, FlowSource) or not source.reuse.takes_over:
         return None
     earlier = predecessors_of(store, source.kind, source.path, None if job is None else job.id)
-    known = contexts(store, earlier[0].id) if earlier else []
-    if not known:
+    if not earlier or not contexts(store, earlier[0].id):
         return None
     form, last = source.form_data, earlier[0]
     routes = [route for route, _ in routes_of(config, form.spec)]
@@ -41,8 +42,14 @@ def changes_of(config: Config, store: Store, source: JobSource, job: Job | None 
     answers, failed = good_by_node(store, last), failed_by_node(store, last)
     again = {node: f"{units(failed[node])} failed before" for node in failed if node in answers}
     again |= dict.fromkeys(source.reuse.again, f"--from {source.reuse.begins_at}")
-    before = (form_of(last), known[-1])
-    return flow_changes(last.name, before, (form, context), answers, again, older_units(known))
+    return flow_changes(last.name, _earlier_runs(store, searched(earlier)), (form, context), again)
+
+
+def _earlier_runs(store: Store, jobs: Sequence[Job]) -> Iterator[EarlierRun]:
+    """These jobs as a new one sees them."""
+    for job in jobs:
+        if known := contexts(store, job.id):
+            yield EarlierRun(form_of(job), known[-1], good_by_node(store, job), older_units(known))
 
 
 def change_lines(config: Config, store: Store, source: JobSource, job: Job) -> list[str]:

@@ -457,3 +457,27 @@ def test_answers_of_a_tool_that_was_mended_before_a_retry_are_not_called_kept(fo
     assert "  kept: apart (1 unit)\n" in said
     assert "  runs again: each: its tool has changed: each.py (2 units made before)\n" in said
     assert again(folder, *run)[1] == []
+
+
+def test_the_plan_after_until_knows_the_answers_of_older_jobs(labels: FlowFolder) -> None:
+    """`label` and `count` have answers of the first job only."""
+    apart = "Write in a very {{args.tone}} tone: {{state.mood}}."
+    labels.write("apart.md", apart)
+    assert labels.headway(*ARGS, "--until", "topics").code == 0
+    labels.write("apart.md", f"{apart}!")
+    sent, calls, said = again(labels)
+    assert (sent, calls) == (1, [])
+    assert said.splitlines()[1:3] == [
+        "  kept (5 units): topics (1 unit), label (3 units), count (1 unit)",
+        "  runs again: apart: its prompt has changed",
+    ]
+    assert "not finished before" not in said
+
+
+def test_the_plan_after_until_compares_with_the_job_that_has_the_answers(labels: FlowFolder) -> None:
+    changed = ("run", "flow.yaml", "--arg", "mood=wild")
+    assert labels.headway(*changed, "--until", "topics").code == 0
+    labels.write("tools/count.py", COUNT.replace("len(", "2 * len("))
+    sent, calls, said = again(labels, *changed)
+    assert (sent, calls) == (1, ["count"])
+    assert "  runs again: apart: it reads the input mood, which has changed" in said.splitlines()

@@ -1,4 +1,5 @@
-"""What a changed flow runs again, known before it starts: a comparison with the last job of the same file. PURE.
+"""What a changed flow runs again, known before it starts: a comparison with the last job of the same file, and, for nodes that have no
+answers there (`--until`), with the newest one that has some. PURE.
 
 A node is kept if the parts of its key that are known beforehand are the same, and if nothing that it reads can change. It runs again if
 one of those parts has changed, or if it reads what another node writes that runs again, a changed input, or a changed data set. In the latter case
@@ -7,7 +8,7 @@ that is a forecast: units whose reads and items turn out to be the same keep the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +44,17 @@ class RunNode(msgspec.Struct, frozen=True):
     node: str
     reasons: tuple[str, ...]
     units: int = 0
+
+
+class EarlierRun(msgspec.Struct, frozen=True):
+    """A job of the same file. `answers`: how many each node has. `older`: contexts of earlier runs of the job, with the number of answers of each
+    node that were made in them.
+    """
+
+    form: FlowForm
+    context: KeyContext
+    answers: Mapping[str, int]
+    older: Sequence[tuple[KeyContext, Mapping[str, int]]] = ()
 
 
 class FlowChanges(msgspec.Struct, frozen=True):
@@ -82,18 +94,26 @@ class FlowChanges(msgspec.Struct, frozen=True):
 
 def flow_changes(
     since: str,
-    before: tuple[FlowForm, KeyContext],
+    earlier: Iterable[EarlierRun],
     now: tuple[FlowForm, KeyContext],
-    answers: Mapping[str, int],
     again: Mapping[str, str],
-    older: Sequence[tuple[KeyContext, Mapping[str, int]]] = (),
 ) -> FlowChanges:
-    """Compare two versions of a flow. `answers`: how many each node has. `again`: why nodes run again by `--from`, by path. `older`: contexts of
-    earlier runs of the last job, with the number of answers of each node that were made in them.
-    """
-    reasons = _Reasons(before, now, again, older).found()
-    old = {one.path for one in nodes_of(before[0].spec) if has_units(one)}
-    present = [one.path for one in nodes_of(now[0].spec) if has_units(one)]
+    """Compare a flow with the jobs before it, the last one (`since`) first. `again`: why nodes run again by `--from`, by path."""
+    rest = iter(earlier)
+    last = next(rest)
+    reasons, answers = _Reasons(last, now, again).found(), dict(last.answers)
+    old = {one.path for one in nodes_of(last.form.spec) if has_units(one)}
+    removed = old - set(present := [one.path for one in nodes_of(now[0].spec) if has_units(one)])
+    while not_answered := [path for path in present if path not in answers]:
+        before = next(rest, None)
+        if before is None:
+            break
+        if found := [path for path in not_answered if path in before.answers]:
+            why = _Reasons(before, now, again).found()
+            answers |= {path: before.answers[path] for path in found}
+            reasons = {path: one for path, one in reasons.items() if path not in found}
+            reasons |= {path: why[path] for path in found if path in why}
+            old.update(found)
     return FlowChanges(
         since,
         tuple(KeptNode(path, answers[path]) for path in present if path not in reasons and path in answers),
@@ -104,7 +124,7 @@ def flow_changes(
         ),
         tuple(path for path in present if path in old and path not in reasons and path not in answers),
         tuple(path for path in present if path not in old),
-        tuple(sorted(old - set(present))),
+        tuple(sorted(removed)),
         tuple(one.path for one in nodes_of(now[0].spec) if one.node.kind == "human"),
     )
 
@@ -114,15 +134,14 @@ class _Reasons:
 
     def __init__(
         self,
-        before: tuple[FlowForm, KeyContext],
+        before: EarlierRun,
         now: tuple[FlowForm, KeyContext],
         again: Mapping[str, str],
-        older: Sequence[tuple[KeyContext, Mapping[str, int]]],
     ) -> None:
         self._again = again
-        self._older = [(parts_of(before[0], context), units) for context, units in older]
-        self._old_form, self._form = before[0], now[0]
-        self._old_parts, self._parts = parts_of(*before), parts_of(*now)
+        self._older = [(parts_of(before.form, context), units) for context, units in before.older]
+        self._old_form, self._form = before.form, now[0]
+        self._old_parts, self._parts = parts_of(before.form, before.context), parts_of(*now)
         self._old = {one.path: one for one in nodes_of(self._old_form.spec)}
         self._nodes = list(nodes_of(self._form.spec))
         self._why: dict[str, list[str]] = {}
