@@ -266,10 +266,11 @@ class RunKind(JobKind):
         return config
 
     def stays_ended(self, store: Store, job: Job) -> Collection[int]:
-        """The units (by index) that ended without success and do not run again when the job is resumed. `headway retry JOB UNIT`
-        still runs them.
-        """
+        """The units (by index) that ended without success and do not run again when the job is resumed."""
         return ()
+
+    def check_retry(self, store: Store, job: Job, units: Sequence[int]) -> None:
+        """Check whether units that the user names may run again in their job. Raises UsageError."""
 
     def end_state(self, store: Store, job: Job, state: State) -> State:
         """The state of a job whose run has ended. `state` is the one that its units give. "parked": it waits for the user; then

@@ -94,9 +94,37 @@ def test_retry_failed_runs_what_follows_too(triage: FlowFolder) -> None:
 
 def test_retry_runs_one_unit_again(triage: FlowFolder) -> None:
     triage.headway("run", "flow.yaml", "--arg", "broken=[]", "--name", "one")
+    done = triage.headway("retry", "one", "count")
+    assert done.code == 0, done.err
+    assert triage.calls() == sorted([*ALL_CALLS, "count"])
+
+
+def test_retry_refuses_a_unit_that_other_nodes_have_used(triage: FlowFolder) -> None:
+    triage.headway("run", "flow.yaml", "--arg", "broken=[]", "--name", "one")
+    done = triage.headway("retry", "one", "count", "triage[1]")
+    assert done.code == 2
+    assert "triage[1] has an answer that other nodes have used: it does not run again in job one" in done.err
+    assert "'headway run flow.yaml --from triage'" in done.err
+    assert triage.calls() == ALL_CALLS
+    assert triage.headway("run", "flow.yaml", "--arg", "broken=[]", "--from", "triage").code == 0
+
+
+def test_retry_refuses_a_failure_that_others_have_built_upon(folder: FlowFolder) -> None:
+    folder.flow(FLOW.replace("TOLERANCE", "1"))
+    assert folder.headway("run", "flow.yaml", "--arg", 'broken=["b"]', "--name", "one").code == 0
+    done = folder.headway("retry", "one", "triage[1]")
+    assert done.code == 2
+    assert "triage[1] stays failed, because other nodes have used what was written without it" in done.err
+    assert folder.calls() == ALL_CALLS
+
+
+def test_retry_runs_a_named_failure_again_with_what_follows(triage: FlowFolder) -> None:
+    assert triage.headway("run", "flow.yaml", "--arg", 'broken=["b"]', "--name", "one").code == 1
+    tools = (triage.root / "tools" / "work.py").read_text()
+    triage.write("tools/work.py", tools.replace('.get("broken", [])', '.get("mended", [])'))
     done = triage.headway("retry", "one", "triage[1]")
     assert done.code == 0, done.err
-    assert triage.calls() == sorted([*ALL_CALLS, "triage#1"])
+    assert triage.results("flow.one")["state"]["n"] == 3
 
 
 def test_the_job_has_its_name_for_tools_also_with_fresh_and_name(folder: FlowFolder) -> None:

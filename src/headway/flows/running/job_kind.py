@@ -32,6 +32,7 @@ from headway.flows.running.results_file import (
 )
 from headway.flows.running.stored_values import APPROVALS
 from headway.flows.running.tool_programs import must_run, with_tools
+from headway.flows.running.unit_retry import must_be_unused
 from headway.flows.spec import NodeSpec
 from headway.flows.value_of_answer import answer_value
 from headway.jobs.base import FileJobKind, JobOutput, JobSource, OutputOptions, RoutePolicy
@@ -132,6 +133,10 @@ class FlowKind(FileJobKind):
     def stays_ended(self, store: Store, job: Job) -> Collection[int]:
         """Failures that a step has tolerated, and that later steps have built upon."""
         return tolerated_failures(store, job)
+
+    def check_retry(self, store: Store, job: Job, units: Sequence[int]) -> None:
+        """Units that other nodes have used may not."""
+        must_be_unused(store, job, units)
 
     def end_state(self, store: Store, job: Job, state: State) -> State:
         """By the status of the flow: tolerated failures are success, and a flow without failed units may have failed."""
