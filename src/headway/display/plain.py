@@ -95,7 +95,8 @@ def began_lines(job: Job, unknown: list[UnknownOutcome]) -> list[str]:
     """The first lines of a run: the work to do, and units whose outcome is unknown."""
     text = f"job {job.name}: {units(job.total)}"
     if job.good:
-        text += f", {saved_text(job)}, {job.total - job.good:,} to go"
+        stay = f", {job.ended - job.good:,} not run again" if job.ended > job.good else ""
+        text += f", {saved_text(job)}{stay}, {job.total - job.ended:,} to go"
     requests = [one for one in unknown if not one.program]
     lines = [text]
     if requests:
