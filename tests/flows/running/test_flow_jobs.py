@@ -161,6 +161,13 @@ def typed(folder: FlowFolder) -> FlowFolder:
     return folder
 
 
+def test_a_key_that_is_given_twice_is_an_error(folder: FlowFolder) -> None:
+    folder.flow("  - {id: a, kind: tool, impl: './tools/work.py:whole', reads: [topic], writes: [x]}\n")
+    done = folder.headway("run", "flow.yaml", "--arg", "topic=rail", "--arg", "topic=ships")
+    assert (done.code, done.err) == (2, "headway: --arg topic is given twice — give each key one value\n")
+    assert not (folder.root / ".headway").exists()
+
+
 def test_an_argument_is_read_by_the_type_of_its_field_and_wins_over_the_file(typed: FlowFolder) -> None:
     typed.write("in.json", '{"topic": "trains", "pages": 3}')
     done = typed.headway("run", "flow.yaml", "--state", "in.json", "--arg", "topic=5", "--arg", 'tags=["x"]')

@@ -106,6 +106,8 @@ def _from_args(spec: FlowSpec, args: Iterable[str]) -> dict[str, Any]:
         name, equals, text = arg.partition("=")
         if not equals or not name:
             raise UsageError(f"--arg {arg}: expected key=value", hint="such as --arg topic=trains")
+        if name in values:
+            raise UsageError(f"--arg {name} is given twice", hint="give each key one value")
         field = spec.fields.get(name)
         values[name] = text if field is not None and field.type == "string" else _value(text)
         _check(spec, name, values[name], f"--arg {name}")
