@@ -178,7 +178,7 @@ class ProcessPool:
             try:
                 worker = self._idle.pop() if self._idle and not fresh else await self._free(fresh=fresh)
             except Broken as error:
-                return WorkResult("error", outcome=Outcome(Kind.AUTH, message=str(error)))
+                return WorkResult("error", outcome=Outcome(Kind.AUTH, message=str(error), not_started=True))
             if self._detector is not None and self._detector.logs:
                 marks = await self._begin(self._detector, worker)
             if not worker.gone:

@@ -231,3 +231,22 @@ async def test_a_worker_stays_for_all_tools_of_a_folder_and_a_call_is_quick(tmp_
     finally:
         await adapter.close()
     assert str(tmp_path) not in sys.path
+
+
+def test_a_tool_that_can_no_longer_be_started_says_so(folder: FlowFolder) -> None:
+    folder.write("late.sh", "#!/bin/sh\necho 1\n", 0o755)
+    folder.write(
+        "tools/lock.py", "import os\ndef main(given):\n    os.chmod('late.sh', 0o644)\n    return 1\n"
+    )
+    folder.flow(
+        "  - {id: lock, kind: tool, impl: './tools/lock.py:main', writes: [x]}\n"
+        "  - {id: late, kind: tool, impl: ./late.sh, reads: [x], writes: [y]}\n"
+    )
+    done = folder.headway("run", "flow.yaml")
+    assert done.code == 1
+    assert "stopped: auth" not in done.err
+    assert f"stopped: {folder.root}/late.sh cannot be started: permission denied" in done.err
+    for command in ("status", "lanes"):
+        out = folder.headway(command).out
+        assert "stopped: auth" not in out
+        assert "late.sh cannot be started: permission denied" in out
