@@ -47,8 +47,8 @@ def resume(job: str | None, **options: Any) -> int:
 def retry(job: str | None, units: tuple[str, ...], failed: bool, **options: Any) -> int:
     """Run units of JOB (default: the latest) again, and no others: with --failed those that failed or timed out, otherwise the named
     UNITs (ids of the input, or indexes), whatever their state, also if they have an answer. An answer is replaced by the new one.
-    Units that were skipped because of a named one run again, too. A unit of a flow that other nodes have used is refused: 'headway run FLOW --from
-    NODE' runs it and what follows from it in a new job.
+    Units that were skipped because of a named one run again, too. The flow of a unit goes on after it. A unit of a flow that other nodes
+    have used is refused: 'headway run FLOW --from NODE' runs it and what follows from it in a new job.
 
     If a process is running the job, it does this beside its other work. Otherwise the job is started here.
     """

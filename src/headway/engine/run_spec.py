@@ -99,7 +99,7 @@ class RunSpec(msgspec.Struct, frozen=True):
     #: All units one by one, in index order.
     serial: bool = False
     only_failed: bool = False
-    #: Only these units run, however they ended before, and what `grow` returns.
+    #: Only these units run, however they ended before; with `grow_hands_out` also all others that wait.
     only_units: tuple[int, ...] = ()
     #: Units that ended without success and do not run again, unless `only_units` has them.
     stays_ended: frozenset[int] = frozenset()

@@ -124,6 +124,7 @@ def test_retry_runs_a_named_failure_again_with_what_follows(triage: FlowFolder) 
     triage.write("tools/work.py", tools.replace('.get("broken", [])', '.get("mended", [])'))
     done = triage.headway("retry", "one", "triage[1]")
     assert done.code == 0, done.err
+    assert "1 unit to run again, and what follows" in done.err
     assert triage.results("flow.one")["state"]["n"] == 3
 
 
