@@ -14,7 +14,7 @@ from headway.display.terminal import write_line
 from headway.display.usage_text import saved_text
 from headway.engine.observer import Display, View
 from headway.reason_text import wait_text
-from headway.reports.node_progress import status_counts
+from headway.reports.node_progress import has_eta, status_counts, units_known
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 #: Seconds between lines: on a terminal, and elsewhere.
@@ -141,8 +141,9 @@ def noted_line(event: JobEvent, at: Clock = clock) -> str:
 def progress_line(view: View, at: Clock = clock) -> str:
     """The whole run in one line."""
     ended, snapshot = view.ended, view.snapshot
-    percent = 100 * ended // view.total if view.total else 100  # Rounded down: not 100 before the end.
-    parts = [f"{ended:,}/{view.total:,} ({percent}%)", f"{snapshot.in_flight} in flight"]
+    total = units_known(view)
+    percent = 100 * ended // total if total else 100  # Rounded down: not 100 before the end.
+    parts = [f"{ended:,}/{total:,} ({percent}%)", f"{snapshot.in_flight} in flight"]
     rate = sum(lane.rate_per_s for lane in snapshot.lanes)
     if rate:
         parts.append(rate_text(rate))
@@ -158,7 +159,7 @@ def progress_line(view: View, at: Clock = clock) -> str:
         parts.append(f"{snapshot.waiting_for_others:,} waiting for other units")
     if view.paused:
         parts.append("paused")
-    elif snapshot.eta_s is not None and ended < view.total:
+    elif snapshot.eta_s is not None and has_eta(view):
         parts.append(f"about {duration(snapshot.eta_s)} left")
     if view.parts:
         parts.append(nodes_text(status_counts(view.parts, view.more_parts)))
