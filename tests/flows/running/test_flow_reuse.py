@@ -342,7 +342,7 @@ def test_only_new_and_changed_rows_run(folder: FlowFolder) -> None:
     folder.write("rows.jsonl", '{"t": "new"}\n{"t": "a"}\n{"t": "B"}\n{"t": "c"}\n')
     sent, _, said = again(folder, "run", "flow.yaml")
     assert (sent, len(folder.latest()["state"]["answers"])) == (2, 4)
-    assert "runs again: ask: it reads rows of rows, which runs again" in said
+    assert "runs again: ask: it reads rows of rows, whose rows have changed" in said
 
 
 OUTER = """
