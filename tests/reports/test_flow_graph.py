@@ -146,3 +146,11 @@ def test_a_node_that_is_new_in_the_file_has_no_outcome(
 )
 def test_short_times_are_in_milliseconds(seconds: float, text: str) -> None:
     assert took_text(seconds) == text
+
+
+def test_what_has_nodes_inside_counts_their_units(records: FlowRecords, report: FlowReport) -> None:
+    lines = flow_text(records.flow, report).splitlines()
+    [book] = [line for line in lines if " book  (pipeline" in line]
+    [translate] = [line for line in lines if " translate  (tool" in line]
+    assert "4/4 units" in book
+    assert "2/2, " in translate

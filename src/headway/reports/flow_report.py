@@ -79,6 +79,11 @@ class NodeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     waiting: str = ""
 
     @property
+    def has_inside(self) -> bool:
+        """Whether its figures are the sums of the nodes inside it."""
+        return self.kind in ("pipeline", "loop", "flow")
+
+    @property
     def took_s(self) -> float | None:
         """From the first start to the last end, without pauses between runs; None if it has not run."""
         if self.started_utc is None or self.ended_utc is None:

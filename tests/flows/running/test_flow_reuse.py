@@ -83,6 +83,17 @@ def test_answers_that_are_the_same_stop_the_change(labels: FlowFolder) -> None:
     assert "runs again: label: it reads topics of topics, which runs again" in said
 
 
+def test_another_address_of_a_provider_is_not_called_another_model(labels: FlowFolder) -> None:
+    old = labels.provider.openai_url
+    new = old.replace("127.0.0.1", "localhost")
+    settings = (labels.root / "headway.toml").read_text()
+    labels.write("headway.toml", settings.replace(old, new))
+    labels.flow(FLOW.replace("tone: dry", "tone: warm"))
+    _, _, said = again(labels)
+    assert "runs again: label: its provider has changed: " in said
+    assert "localhost" in said
+
+
 def test_only_the_items_that_are_new_run(labels: FlowFolder) -> None:
     """An agent that is not given the index keeps the answer of an item that moves in its list."""
     work = (labels.root / "tools" / "work.py").read_text()
