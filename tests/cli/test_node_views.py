@@ -20,7 +20,7 @@ from headway.display.live import frame
 from headway.display.log_file import LogFile
 from headway.display.plain import PlainDisplay, progress_line
 from headway.engine.observer import PartProgress, View
-from headway.reports.node_progress import MOST_WRITTEN, PartChanges, most_urgent, parts_of
+from headway.reports.node_progress import MOST_WRITTEN, PartChanges, counts_at_end, most_urgent, parts_of
 from headway.reports.run_progress import Progress, progress_fields
 from headway.reports.watched_run import view_of
 from headway.stores.records import Job
@@ -219,3 +219,10 @@ def test_the_time_left_is_shown_when_every_unit_is_there() -> None:
     assert "9/15" in drawn(shown)[0]
     assert "5.0 s left" in drawn(shown)[0]
     assert "about 5.0 s left" in progress_line(shown)
+
+
+def test_nothing_runs_when_a_run_has_ended() -> None:
+    parts = (*NODES, PartProgress("next", "ready", kind="agent"))
+    assert counts_at_end(parts) == {
+        "waiting": 1, "failed": 1, "interrupted": 1, "pending": 2, "success": 1, "skipped": 1,
+    }  # fmt: skip

@@ -78,6 +78,14 @@ def status_counts(nodes: Iterable[_AnyNode], more: Mapping[str, int] | None = No
     return {status: counts[status] for status in NODE_STATUSES if counts[status]}
 
 
+def counts_at_end(nodes: Iterable[_AnyNode]) -> dict[str, int]:
+    """How many nodes have each status when no process runs the job any more: what was running is interrupted."""
+    counts = Counter(status_counts(nodes))
+    counts["interrupted"] += counts.pop("running", 0)
+    counts["pending"] += counts.pop("ready", 0)
+    return {status: counts[status] for status in NODE_STATUSES if counts[status]}
+
+
 def nodes_of_view(view: View, parts: Iterable[PartProgress]) -> dict[str, NodeProgress]:
     """These parts of a view, by name."""
     lanes, names = view.part_lanes, view.names

@@ -405,3 +405,13 @@ def test_a_loop_that_used_all_its_iterations_says_so(folder: FlowFolder) -> None
     assert done.code == 0, done.err
     line = next(one for one in folder.headway("graph", "flow.yaml").out.splitlines() if "grow" in one)
     assert line.endswith("all 3 iterations were used (max_iters)"), line
+
+
+def test_an_answer_that_does_not_fit_is_no_exception_of_the_tool(folder: FlowFolder) -> None:
+    folder.flow(
+        '  - {id: list, kind: tool, impl: "./tools/work.py:issues", schema: {type: object}, writes: [a]}\n'
+    )
+    done = folder.headway("run", "flow.yaml")
+    assert done.code == 1
+    assert "for example list: the answer does not fit: " in done.err
+    assert "raised" not in done.err
