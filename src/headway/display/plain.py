@@ -93,9 +93,10 @@ def _resend_cost_text(unknown: list[UnknownOutcome]) -> str:
 
 def began_lines(job: Job, unknown: list[UnknownOutcome]) -> list[str]:
     """The first lines of a run: the work to do, and units whose outcome is unknown."""
-    text = f"job {job.name}: {units(job.total)}"
+    grows = job.kind == "flow"  # It adds units while it runs: how many are to go is not known.
+    text = f"job {job.name}: {units(job.total)}{' so far' if grows else ''}"
     if job.good:
-        text += f", {saved_text(job)}, {job.total - job.good:,} to go"
+        text += f", {saved_text(job)}" + ("" if grows else f", {job.total - job.good:,} to go")
     requests = [one for one in unknown if not one.program]
     lines = [text]
     if requests:

@@ -388,6 +388,7 @@ def test_one_unit_that_is_tried_again_is_it(triage: FlowFolder) -> None:
     assert triage.headway("run", "flow.yaml", "--arg", 'broken=["b"]').code == 1
     triage.write("mended", "")
     again = triage.headway("resume")
+    assert "4 units so far, 3 already done\n" in again.err  # And `count`, which follows.
     assert "1 unit failed before: it is tried again; what succeeded stays" in again.err
 
 
