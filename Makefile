@@ -1,7 +1,7 @@
 # Everything that a developer or CI runs. Everything is installed into .venv and .cache.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test some check crash soak fuzz bench servers dbos clis lock audit clean rebuild
+.PHONY: help setup demo test some check crash soak fuzz bench servers dbos clis promptfoo axe lock audit clean rebuild
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
@@ -29,9 +29,12 @@ SERVERS := .cache/servers/.setup-$(PATH_SUM)
 DBOS := .cache/dbos/.setup-$(PATH_SUM)
 # The agent CLIs take 1.4 GB, so all checkouts of the same versions share one folder of the user's cache (tests/agents_real/clis.py finds it).
 CLIS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-clis/$(shell sha256sum tests/agents_real/package.json | cut -c1-12)
+# promptfoo takes 1.6 GB, and is shared in the same way (bench/evals/promptfoo.py finds it).
+PROMPTFOO := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-promptfoo/$(shell sha256sum tests/evals_real/package.json | cut -c1-12)
+AXE := .cache/axe/.setup-$(shell sha256sum tests/evals/html/package.json | cut -c1-12)
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv from requirements.lock, with headway in it (quick if nothing changed)
 
@@ -104,6 +107,21 @@ $(CLIS)/.complete: tests/agents_real/package.json
 	@mkdir -p $(dir $(CLIS)) && fresh=$$(mktemp -d $(CLIS).XXXXXX) && cp $< $$fresh/ \
 		&& npm install --prefix $$fresh --no-package-lock --no-audit --no-fund --loglevel=error \
 		&& touch $$fresh/.complete && { rm -rf $(CLIS) && mv $$fresh $(CLIS); }
+
+promptfoo: $(PROMPTFOO)/.complete ## install promptfoo and its Node into ~/.cache/headway-promptfoo, for tests/evals_real and make bench SECTION=evals (needs npm, 1.6 GB)
+
+$(PROMPTFOO)/.complete: tests/evals_real/package.json
+	@command -v npm >/dev/null || { echo "headway: npm is needed to install promptfoo — run: apt-get install npm" >&2; exit 1; }
+	@mkdir -p $(dir $(PROMPTFOO)) && fresh=$$(mktemp -d $(PROMPTFOO).XXXXXX) && cp $< $$fresh/ \
+		&& npm install --prefix $$fresh --no-package-lock --no-audit --no-fund --loglevel=error \
+		&& touch $$fresh/.complete && { rm -rf $(PROMPTFOO) && mv $$fresh $(PROMPTFOO); }
+
+axe: $(AXE) ## install axe-core into .cache, which judges the accessibility of pages in tests/evals/html (needs npm)
+
+$(AXE): tests/evals/html/package.json
+	@command -v npm >/dev/null || { echo "headway: npm is needed to install axe-core — run: apt-get install npm" >&2; exit 1; }
+	@mkdir -p .cache/axe && cp $< .cache/axe/ && npm install --prefix .cache/axe --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
 
 bench: setup ## measure, and write bench/RESULTS.md (SECTION=overhead: one section of it)
 	$(BIN)/python -m bench $(SECTION)

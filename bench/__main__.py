@@ -29,6 +29,7 @@ from bench import (
     workers,
 )
 from bench.agents import section as agents
+from bench.evals import section as evals
 from bench.first_minute import section as first_minute
 from bench.flows import section as flows
 from bench.planning import section as planning
@@ -88,6 +89,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "workers": workers.section,
     "agents": agents.section,
     "flows": flows.section,
+    "evals": evals.section,
     "calls": calls.section,
     "ask": asking.section,
 }

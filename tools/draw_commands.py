@@ -32,6 +32,7 @@ All commands have `-v`, `--verbose` (or `HEADWAY_DEBUG=1`), which adds the trace
 | 2 | an error in usage or configuration |
 | 3 | stopped by a deadline or a budget, or after the units of `--first` (also if `--confirm` was answered with no); `headway resume` continues |
 | 4 | parked on a hold longer than `--max-hold`, or on a flow's human step (`headway approve`) |
+| 5 | fewer cells of an eval passed than `--fail-under` asks for |
 | 130 | interrupted; `headway resume` continues |
 """
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from bench.flows import durable_steps, many_nodes, million_items, rate_limited, slow_branch
+from bench.section_parts import Part, section_of
 
-PARTS: Final[tuple[Callable[[list[str]], Iterator[str]], ...]] = (
+PARTS: Final[tuple[Part, ...]] = (
     slow_branch.section,
     many_nodes.section,
     million_items.section,
@@ -17,11 +18,5 @@ PARTS: Final[tuple[Callable[[list[str]], Iterator[str]], ...]] = (
 
 
 def section(missed: list[str]) -> Iterator[str]:
-    """The part of bench/RESULTS.md. A part that fails is a missed bar, and the others are still measured."""
-    yield "## Flows"
-    yield ""
-    for part in PARTS:
-        try:
-            yield from part(missed)
-        except RuntimeError as error:
-            missed.append(f"flows: {part.__module__.rpartition('.')[2]}: {error}")
+    """All parts."""
+    return section_of("flows", PARTS, missed)

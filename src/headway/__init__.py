@@ -88,6 +88,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "eval":  # Not in `__all__`: an import of everything must not replace Python's own function.
+        return _loaded("headway.eval")
     if name not in _HOMES:
         raise AttributeError(f"module 'headway' has no attribute {name!r}")
     value: object = getattr(_loaded(f"headway.{_HOMES[name]}"), name)

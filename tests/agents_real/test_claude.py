@@ -155,10 +155,17 @@ def test_a_hang_ends_at_the_deadline_and_the_session_is_resumed(bed: Beds, tmp_p
     assert "You were interrupted" in said
 
 
+def has_own_record_of_tool_call(bed: Bed) -> bool:
+    """Whether Claude has written the tool call to its session, some time after it printed it: only then can the session be resumed."""
+    files = (bed.home / ".claude" / "projects").glob("*/*.jsonl")
+    return any('"tool_use"' in file.read_text() for file in files)
+
+
 def cli_of(bed: Bed) -> int:
     """The process of the CLI, once its turn hangs at the provider."""
     wait_for("the second turn", lambda: bed.fake.hangs(2), 60.0)
     wait_for("the record of the first turn", bed.has_record_of_tool_call)
+    wait_for("Claude's own record of it", lambda: has_own_record_of_tool_call(bed))
     for pid in bed.processes():
         line = Path(f"/proc/{pid}/cmdline").read_bytes()
         if b"stream-json" in line and b"claude" in line.split(b"\0")[0]:

@@ -58,6 +58,11 @@ def work(row: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": perform(row["prompt"])}]}
 
 
+def provide(prompt: str, options: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+    """The provider of an eval file."""
+    return {"output": perform(prompt)}
+
+
 def events(form: str, text: str) -> list[dict[str, Any]]:
     """The events of an agent CLI with this answer."""
     if form == "claude":

@@ -1,4 +1,5 @@
-"""One contract for everything that runs units outside this process: Python workers, any program, agent CLIs.
+"""One contract for everything that runs units outside this process: Python workers, any program, agent CLIs, functions and scripts of
+an eval file.
 
 Each test runs with every executor. A new executor (Ray) has to pass them, too.
 """
@@ -20,17 +21,19 @@ from tests.crash.stage import wait_for
 from tests.executors.conftest import gone_within
 from tests.providers.wire import Admissions
 
-from headway.config.settings import CommandConfig, WorkersConfig
+from headway.config.settings import CodeConfig, CommandConfig, ScriptConfig, WorkersConfig
 from headway.core.model import Kind
 from headway.core.retry import THROTTLES
+from headway.executors.code.code_adapter import CodeAdapter
 from headway.executors.commands.clis.agent_clis import AGENT_CLIS
 from headway.executors.commands.command_adapter import CommandAdapter
+from headway.executors.commands.script_adapter import ScriptAdapter
 from headway.executors.python_adapter import PythonAdapter
 from headway.providers.adapter import Answer, Request
 from headway.providers.attempt_log import AgentProgress, EarlierSession
 from headway.providers.scrubber import Scrubber
 
-EXECUTORS = ("python", "command", *AGENT_CLIS)
+EXECUTORS = ("python", "command", "code", "script", *AGENT_CLIS)
 SECRET = "a-secret-that-has-no-known-form"
 Executor = PythonAdapter | CommandAdapter
 
@@ -86,6 +89,14 @@ async def make(
         if kind == "python":
             workers = WorkersConfig("executor_acts:work", preflight="none")
             made.append(PythonAdapter(workers, "m", 1, root, "providers.w", scrub, max_answer))
+        elif kind == "code":
+            function = CodeConfig(
+                "acts", preflight="none", directory=root, file=str(acts), function="provide"
+            )
+            made.append(CodeAdapter(function, 1, "providers.w", scrub, max_answer))
+        elif kind == "script":
+            script = ScriptConfig((sys.executable, str(acts), "text"), preflight="none", directory=root)
+            made.append(ScriptAdapter(script, {}, frozenset(), scrub, max_answer))
         else:
             form = "text" if kind == "command" else kind
             # As `sh -c SCRIPT NAME …`: options of a CLI are ignored.
@@ -113,7 +124,8 @@ async def run(
 
 def text_of(answer: Answer) -> str:
     assert answer.outcome.kind is None, answer.outcome
-    return str(json.loads(answer.body)["content"][0]["text"])
+    body = json.loads(answer.body)
+    return str(body["output"] if "output" in body else body["content"][0]["text"])
 
 
 def details_of(answer: Answer) -> dict[str, Any]:

@@ -10,7 +10,14 @@ from tests.unit.drive import Run, failed, lane_spec, ok, play, units
 
 from headway.core.commands import Start
 from headway.core.events import Finished, SetMaxInFlight
-from headway.core.lanes.in_flight.flight_limit import FIRST_FLIGHT, FIRST_PACED_FLIGHT, MANY, FlightLimit
+from headway.core.lanes.in_flight.flight_limit import (
+    FIRST_FLIGHT,
+    FIRST_PACED_FLIGHT,
+    HALF_DOUBLE,
+    MANY,
+    VERY_MANY,
+    FlightLimit,
+)
 from headway.core.model import Kind, LaneLimits, LaneSpec, Settings
 from headway.engine.intents import due_soon
 
@@ -100,32 +107,42 @@ def test_a_lane_that_waits_for_a_place_in_the_run_starts_soon(settings: Settings
 
 
 def sizes_after(answers_s: list[float], size: int) -> int:
-    """The window after cohorts of these answer times; before them, a doubling to `size` from half of it with answers of 1 s."""
-    limit, now, sent = FlightLimit(0.0), 0.0, 0
-    window = limit.first
-    ramp_s = [1.0] * (size // window).bit_length()
-    for answer_s in (*ramp_s[1:], *answers_s):
+    """The window after cohorts of these answer times; before them, a ramp up to `size` with answers of 1 s."""
+    limit, window, now, sent = FlightLimit(0.0), FIRST_FLIGHT, 0.0, 0
+
+    def cohort(answer_s: float) -> None:
+        nonlocal window, now, sent
         following = None
         while following is None:
             sent += 1
             following = limit.finished(now + answer_s, sent, answer_s, window, window, sent)
         now, window = now + answer_s, following
+
+    while window < size:
+        cohort(1.0)
+    for answer_s in answers_s:
+        cohort(answer_s)
     return window
+
+
+WIDE = int(MANY * HALF_DOUBLE)
 
 
 @pytest.mark.parametrize(
     ("size", "answers_s", "expected"),
     [
         (256, [1.15], 512),  # A gain of 1.74: enough for a doubling while few are in flight.
-        (2 * MANY, [1.15], 2 * MANY),  # Where many are, a second cohort decides,
-        (2 * MANY, [1.15, 1.15], 4 * MANY),
-        (2 * MANY, [1.15, 1.3], 2 * MANY),  # and what is worth keeping is kept, without another doubling.
         (256, [1.3, 1.3], 512),
-        (2 * MANY, [1.05], 4 * MANY),
-        (2 * MANY, [1.8, 1.8], MANY),
+        (WIDE, [1.05], int(WIDE * HALF_DOUBLE)),  # Where many are, steps are smaller.
+        (WIDE, [1.15], WIDE),  # A second cohort decides,
+        (WIDE, [1.15, 1.08], int(WIDE * HALF_DOUBLE)),
+        (WIDE, [1.15, 1.15], WIDE),  # and what is worth keeping is kept, without another step.
+        (WIDE, [1.3, 1.3], MANY),
+        (VERY_MANY, [1.0], 2894),  # Where very many are, always.
+        (VERY_MANY, [1.0, 1.0], 4092),
     ],
 )
-def test_where_many_are_in_flight_a_doubling_needs_clearer_evidence(
+def test_where_many_are_in_flight_steps_are_smaller_and_need_clearer_evidence(
     size: int, answers_s: list[float], expected: int
 ) -> None:
     assert sizes_after(answers_s, size) == expected

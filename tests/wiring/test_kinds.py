@@ -11,6 +11,7 @@ from tests.wiring.echo_kind import ECHO, EchoBuilder
 
 from headway.cli import main
 from headway.config import KINDS, load
+from headway.config.kinds import EVAL_KINDS
 from headway.errors import ConfigError
 from headway.wiring.builders import BUILDERS
 from headway.wiring.run_plan import lane_for
@@ -114,5 +115,6 @@ def test_a_key_of_another_kind_is_refused(
 
 
 def test_every_kind_has_a_builder() -> None:
-    assert {kind.builder for kind in KINDS.values()} == BUILDERS.keys()
+    kinds = (*KINDS.values(), *EVAL_KINDS.values())
+    assert {kind.builder for kind in kinds} == BUILDERS.keys()
     assert all(kind.is_server == (kind.builder == "http") for kind in KINDS.values())

@@ -30,13 +30,15 @@ def is_table(path: str | Path) -> bool:
 
 #: Results of flows.
 FLOW_RESULTS: Final = ".json"
+#: Reports of an eval, besides .json and .csv.
+REPORTS: Final = (".xml", ".md", ".html")
 
 
 def must_be_an_output(path: Path, *, or_flow: bool = False) -> None:
     """Raise unless results can be written under this name. A name without a suffix means rows. `or_flow`: it is not known yet whether
-    they are those of a flow.
+    they are those of a flow or of an eval.
     """
-    if or_flow and path.suffix == FLOW_RESULTS:
+    if or_flow and path.suffix in (FLOW_RESULTS, *REPORTS):
         return
     if path.suffix.lower() == ".gz":
         what = "a table is" if is_table(path) else "results are"

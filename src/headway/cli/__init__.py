@@ -32,6 +32,7 @@ INTERRUPTED = 130  # What shells report for a process that SIGINT ended: 128 + 2
 # Name → (its click command, its line in `headway --help`).
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("headway.cli.run:command", "Run a batch or a flow; the same file again resumes it."),
+    "eval": ("headway.cli.evals.command:command", "Compare prompts and providers on tests."),
     "ask": ("headway.cli.ask:command", "Ask one question; the answer is streamed."),
     "plan": (
         "headway.cli.plan:command",
@@ -48,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": ("headway.cli.watching.logs:command", "Show what happened in a job."),
     "show": ("headway.cli.watching.show:command", "Show everything about one unit."),
     "export": ("headway.cli.export:command", "Write a job's results from the store."),
+    "report": ("headway.cli.report:command", "Write a job as one HTML file."),
     "diff": ("headway.cli.diff:command", "Show what changed between two jobs on the same rows."),
     "approve": ("headway.cli.flows.approve:command", "Answer a flow's human step."),
     "validate": ("headway.cli.flows.validate:command", "Check a flow file; report every error at once."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -11,6 +11,12 @@ from headway.cli.shared.click_options import json_option, where_options
 
 if TYPE_CHECKING:
     from headway.reports.differences import DiffReport, SideReport
+    from headway.reports.evals.differences import EvalDifferences
+    from headway.stores.records import Job
+    from headway.stores.store import Store
+
+#: The kind of job of an eval.
+_EVAL: Final = "eval"
 
 
 @click.command(
@@ -50,6 +56,9 @@ def command(
 
     It shows how many answers are the same, changed, failed or only in one job, cost and latency side by side, and the first
     changed answers word by word: [-words only in the first-] {+words only in the second+}.
+
+    Of two evals it shows which cells got better or worse, and whether the pass rates differ by more than noise. Cells are matched by
+    the description and the variables of their tests.
     """
     from headway.cli.shared import printing, workspace
     from headway.reports.differences import diff_report, sides_of
@@ -58,6 +67,10 @@ def command(
     with workspace.open_read_only(settings) as store:
         one = workspace.choose_job(store, first, quiet=as_json)
         other = None if second is None else workspace.choose_job(store, second, quiet=as_json)
+        if _are_evals(one, other, models):
+            assert other is not None
+            _show_evals(_eval_differences(store, (one, other), limit), as_json)
+            return
         report = diff_report(store, *sides_of(one, other, models or ()), limit)
     if as_json:
         printing.print_json(_as_json(report))
@@ -100,3 +113,51 @@ def _print(report: DiffReport) -> None:
     if report.counts.changed > len(report.rows):
         echo()
         echo(f"… and {report.counts.changed - len(report.rows):,} more changed (--limit 0 shows all)")
+
+
+def _are_evals(one: Job, other: Job | None, models: tuple[str, str] | None) -> bool:
+    """Whether two evals are compared. Raises if an eval cannot be compared with what was named."""
+    from headway.errors import UsageError
+
+    evals = [job for job in (one, other) if job is not None and job.kind == _EVAL]
+    if not evals:
+        return False
+    if other is None:
+        raise UsageError(f"job {one.name} is an eval", hint="name the eval to compare it with")
+    if len(evals) == 1:
+        raise UsageError(
+            f"job {evals[0].name} is an eval, and the other job is none",
+            hint="an eval is compared with an eval",
+        )
+    if models:
+        raise UsageError(
+            "--models is not for evals", hint="an eval's own summary compares its providers and prompts"
+        )
+    return True
+
+
+def _eval_differences(store: Store, jobs: tuple[Job, Job], limit: int) -> EvalDifferences:
+    from headway.evals.running.view import eval_view
+    from headway.reports.evals.differences import eval_differences
+
+    first, second = (eval_view(store, job) for job in jobs)
+    return eval_differences(first, second, limit)
+
+
+def _show_evals(report: EvalDifferences, as_json: bool) -> None:
+    from headway.cli.shared import printing
+    from headway.display.evals.difference_text import cell_parts, cell_title, difference_lines, left_out
+    from headway.display.terminal import echo, echo_parts
+
+    if as_json:
+        printing.print_json(report)
+        return
+    for line in difference_lines(report):
+        echo(line)
+    for cell in report.cells:
+        echo()
+        echo(cell_title(cell))
+        echo_parts(cell_parts(cell))
+    if more := left_out(report):
+        echo()
+        echo(f"… and {more:,} more (--limit 0 shows all)")

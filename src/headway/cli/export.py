@@ -116,14 +116,22 @@ def _lines(kind: JobKind, store: Store, job: Job, options: OutputOptions) -> Ite
 def _write_file(kind: JobKind, store: Store, job: Job, options: OutputOptions, out: Path) -> None:
     from headway.batch.file_types import must_go_together
     from headway.errors import UsageError
+    from headway.jobs.base import ReportKind
     from headway.stores.files import Replacement
     from headway.stores.output_lock import OutputLock
+    from headway.wiring.report_files import write_reports
 
     must_go_together(options)
-    kind.check_export(options.path)
+    as_report = isinstance(kind, ReportKind) and options.path.suffix != ".jsonl"
+    if not as_report:
+        kind.check_export(options.path)
     with OutputLock(options.path, job.name, make=False):
         if out.exists() and not options.force:
             raise UsageError(f"{out} already exists", hint="replace it with --force")
+        if as_report:
+            assert isinstance(kind, ReportKind)
+            write_reports(kind, store, job, options)
+            return
         try:
             with Replacement(options.path) as fresh:
                 if options.text_only:

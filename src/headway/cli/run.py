@@ -37,7 +37,7 @@ _SHOWN: Final = ("progress", "quiet", "as_json")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}")
 
 
-def _job_name(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str:
+def job_name(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str:
     if name is not None and not _NAME.fullmatch(name):
         raise UsageError(
             f"--name '{name}': up to 60 letters, digits, '_', '.' and '-', such as v2",
@@ -53,7 +53,7 @@ def _job_name(_ctx: click.Context, _param: click.Parameter, name: str | None) ->
 )
 @click.argument("files", type=click.Path(allow_dash=True), nargs=-1, required=True, metavar="FILE...")
 @recipe_options
-@click.option("--name", callback=_job_name, metavar="NAME", help="Name of the new job, for its results and for other commands.")  # fmt: skip
+@click.option("--name", callback=job_name, metavar="NAME", help="Name of the new job, for its results and for other commands.")  # fmt: skip
 @flow_options
 @click.option("--from", "from_node", metavar="NODE", help="For a flow: NODE and all that depends on it run again, in a new job; everything else is kept.")  # fmt: skip
 @click.option("--until", metavar="NODE", help="For a flow: run NODE and what it needs. A later run without --until goes on in the same job.")  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,6 +17,8 @@ from headway.core.model import LaneLimits, OrderName, Price, RetryPolicy
 
 Isolation = Literal["process", "thread", "inline"]
 Preflight = Literal["canary", "command", "none"]
+#: The language of code in an eval file. Python runs in a worker process, JavaScript in node.
+CodeLanguage = Literal["javascript", "python"]
 #: What a program prints.
 CommandOutput = Literal["text", "json", "jsonl"]
 #: Whether a unit's next attempt continues the session of the last one.
@@ -67,6 +69,44 @@ class ToolWorkersConfig(WorkersConfig, frozen=True):
     directory: str = "."
 
 
+class CodeConfig(WorkersConfig, frozen=True):
+    """Workers for the code of an eval file. Assertions and transforms come with each request. A provider that is a function has a `file`.
+
+    `options` are what the function gets as its options; texts in it may be templates. `timeout_s` of 0 is the run's.
+    """
+
+    language: CodeLanguage = "python"
+    directory: str = "."
+    timeout_s: float = 0.0
+    file: str = ""
+    function: str = ""
+    options: dict[str, Any] = {}
+    #: Variables for templates, besides those of the environment.
+    variables: dict[str, str] = {}
+
+
+class UrlConfig(msgspec.Struct, frozen=True):
+    """Plain HTTP as a provider: how a request is made of a prompt, and an output of its response.
+
+    Texts in `url`, `headers`, `query` and `body` may be templates. `response` is a path (`json.choices[0].text`), a JavaScript
+    expression, or the body of a function; `response_file` is a file with a function instead. With neither, the output is the JSON or
+    the text of the response. `timeout_s` of 0 is the run's.
+    """
+
+    url: str
+    method: str = "GET"
+    headers: dict[str, str] = {}
+    query: dict[str, str] = {}
+    body: Any = None
+    request: str = ""
+    response: str = ""
+    response_file: str = ""
+    response_function: str = ""
+    directory: str = "."
+    timeout_s: float = 0.0
+    variables: dict[str, str] = {}
+
+
 class CommandConfig(msgspec.Struct, frozen=True):
     """The settings of `kind = "command"` and of agent CLIs: the program, its options, and where its rate limits are searched for.
 
@@ -92,6 +132,14 @@ class CommandConfig(msgspec.Struct, frozen=True):
     failure_logs: str = ""
     #: What all its processes together may take: up to 1 a share of what is free, above that bytes; 0: no limit.
     memory_budget: float = 0.75
+
+
+class ScriptConfig(CommandConfig, frozen=True):
+    """A script of an eval file, which gets the prompt, its options and the context as arguments. Texts in `options` may be templates."""
+
+    options: dict[str, Any] = {}
+    #: Variables for templates, besides those of the environment.
+    variables: dict[str, str] = {}
 
 
 class ProviderConfig(msgspec.Struct, frozen=True):

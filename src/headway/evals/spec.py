@@ -23,6 +23,8 @@ from headway.config.settings import ProviderConfig
 PromptForm = Literal["text", "chat"]
 #: The language of code in a configuration. Python runs in a worker process, JavaScript in node.
 CodeLanguage = Literal["javascript", "python"]
+#: What a provider is asked for: an answer to messages, a response of OpenAI's Responses API, or embeddings of texts.
+EvalEndpoint = Literal["chat", "responses", "embeddings"]
 
 #: `max_concurrency` where the file sets none: the lanes decide.
 BY_LANES: Final = 0
@@ -66,6 +68,7 @@ class EvalProvider(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     provider: str
     model: str
     brings: ProviderConfig | None = None
+    endpoint: EvalEndpoint = "chat"
     #: Parameters of its requests: temperature, max_tokens, tools, response_format, ….
     options: dict[str, Any] = {}
     #: The labels and ids of the prompts that it gets; empty: all.
@@ -112,6 +115,8 @@ class TestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A test with the defaults merged in. `vars`: a list is a dimension of the cross product, anything else is one value."""
 
     vars: dict[str, Any] = {}
+    #: Variables whose value a function computes (`get_var` in Python), by name. They are not in `vars`.
+    var_code: dict[str, Code] = {}
     description: str = ""
     asserts: tuple[AssertionSpec, ...] = ()
     threshold: float | None = None
@@ -128,6 +133,8 @@ class TestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Further request parameters of `options`.
     options: dict[str, Any] = {}
     runs_serially: bool = False
+    #: Repetitions of this test; 0: those of the eval.
+    repeat: int = 0
     store_output_as: str = ""
     line: int = 0
 

@@ -1,20 +1,18 @@
 """Python functions of files, as tools: what a worker process does with them.
 
-A file is imported when one of its functions is called for the first time. Modules beside it can be imported, after installed ones.
-The working directory is on no path: nothing is imported from it unasked.
+A file is imported when one of its functions is called for the first time.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
 import msgspec
 
 from headway.core.model import Kind, Outcome
+from headway.executors.code.python_files import imported_file
 from headway.executors.tool_function import ToolFunction
 from headway.executors.worker_entry import CallRunner, JsonCall, Serve, UnitReply, traceback_of
 from headway.executors.worker_protocol import ReplyNote
@@ -47,22 +45,7 @@ def serve_tools(directory: str, most: int) -> Serve:
 
 
 def _imported(tool: ToolFunction) -> Callable[..., Any]:
-    folder = os.path.dirname(tool.file)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    name = f"headway_tool:{tool.file}"
-    module = sys.modules.get(name)
-    if module is None:
-        spec = spec_from_file_location(name, tool.file)
-        if spec is None or spec.loader is None:
-            raise ImportError("it is not a Python file")
-        module = sys.modules[name] = module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-    function = getattr(module, tool.function, None)
+    function = getattr(imported_file(tool.file), tool.function, None)
     if not callable(function):
         raise AttributeError(f"it has no function '{tool.function}'")
     return function  # type: ignore[no-any-return]

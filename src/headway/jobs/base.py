@@ -262,8 +262,12 @@ class RunKind(JobKind):
         return {}
 
     def with_providers(self, config: Config, job: Job) -> Config:
-        """The settings with the providers that a job brings itself."""
+        """The settings with the providers that a job brings itself, and with what its file says about a whole run."""
         return config
+
+    def delay_s(self, job: Job) -> float:
+        """How long a run waits between requests that it sends one at a time, if its flags do not say it; 0: it does not."""
+        return 0.0
 
     def stays_ended(self, store: Store, job: Job) -> Collection[int]:
         """The units (by index) that ended without success and do not run again when the job is resumed."""
@@ -364,6 +368,14 @@ class FileJobKind(RunKind):
         if budgets := spent_budgets(job):
             return f"to resume, raise {' and '.join(budgets)}, then: {resume}"
         return f"to resume: {resume}"
+
+
+class ReportKind(FileJobKind):
+    """A kind whose results are a view of its job, which `wiring` writes as reports: the suffix of a file names its format."""
+
+    @abstractmethod
+    def view(self, store: Store, job: Job) -> Any:
+        """The results as they are now. Reading them takes no more memory for a larger job."""
 
 
 def spent_budgets(job: Job) -> list[str]:

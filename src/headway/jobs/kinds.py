@@ -65,11 +65,18 @@ def _flows() -> JobKind:
     return FlowKind()
 
 
+def _evals() -> JobKind:
+    from headway.evals.running.job_kind import EvalKind
+
+    return EvalKind()
+
+
 #: By the name in the store. `batch` is the first: it reads every file that no later kind reads.
 KINDS: Final = KindRegistry(
     {
         **{kind.name: kind for kind in (BatchKind(), MapKind(), PoolKind(), AskKind(), FrameKind())},
         "flow": LaterKind(_flows, (".yaml", ".yml")),
+        "eval": LaterKind(_evals, ()),  # It has a command of its own.
     }
 )
 

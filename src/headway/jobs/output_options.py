@@ -43,6 +43,8 @@ class OutputOptions(msgspec.Struct, frozen=True):
     is_default: bool = False
     #: The folder of files that `--collect` has kept, with a folder for each unit.
     collected: Path | None = None
+    #: Further files with the same results, where a kind of job has several formats.
+    more: tuple[Path, ...] = ()
 
     @property
     def recorded(self) -> str:

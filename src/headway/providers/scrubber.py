@@ -158,6 +158,12 @@ class Scrubber:
 
     def text(self, text: str) -> str:
         """The text without secrets."""
+        for secret, _ in self._secrets:
+            if secret[:MASKED_HEAD] in text:
+                return self._without_any(text)
+        return self._without_any(text) if self.finds(text.encode("utf-8", "surrogatepass")) else text
+
+    def _without_any(self, text: str) -> str:
         for form, _, _ in self._forms:
             text = text.replace(form, REDACTED)
         for secret, _ in self._secrets:

@@ -14,17 +14,15 @@ from typing import Final
 import msgspec
 
 from headway.core.unit_states import GOOD, Status
-from headway.flows.running.approvals import AskedUnit, asked_of, said_of
+from headway.flows.running.approvals import said_of
 from headway.flows.running.flow_form import form_of, nodes_of
 from headway.flows.running.unit_ids import node_path
 from headway.flows.spec import FlowSpec
-from headway.flows.step_text import details
 from headway.reports.critical_path import PathStep, critical_path
 from headway.reports.pauses import Pauses
 from headway.stores.records import (
     LIVE,
     Job,
-    LabelledUnit,
     NodeExecutions,
     RouteTimes,
     RouteUnits,
@@ -79,6 +77,11 @@ class NodeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     critical: bool = False
     #: The first unit that waits for the user; "" if none does.
     waiting: str = ""
+
+    @property
+    def has_inside(self) -> bool:
+        """Whether its figures are the sums of the nodes inside it."""
+        return self.kind in ("pipeline", "loop", "flow")
 
     @property
     def took_s(self) -> float | None:
@@ -296,11 +299,26 @@ def _with_groups(spec: FlowSpec, nodes: Sequence[NodeOutcome], *, is_live: bool)
         status = _group_status({one.status for one in members}, is_live=is_live)
         if kind == "pipeline" and status == "failed" and _gets_through(members[-1]):
             status, members = "success", [_done(one) for one in members]
-        group = NodeOutcome(name=step, kind=kind, status=status)
-        rows.append(_joined(group, members))
+        group = _joined(NodeOutcome(name=step, kind=kind, status=status), members)
+        rows.append(_with_limit(group, spec, members) if step in spec.loops else group)
         for member in members:
             rows += [member, *inner.get(member.name, ())]
     return rows
+
+
+def _with_limit(group: NodeOutcome, spec: FlowSpec, members: Sequence[NodeOutcome]) -> NodeOutcome:
+    """A loop that has ended says which of its limits it has used up. Whether its condition was true then is in the state."""
+    loop = spec.loops[group.name]
+    if group.status != "success":
+        return group
+    iterations = max((one.units for one in members if spec.nodes[one.name].for_each is None), default=0)
+    if iterations >= loop.max_iters:
+        return msgspec.structs.replace(
+            group, reason=f"all {loop.max_iters:,} iterations were used (max_iters)"
+        )
+    if loop.budget_usd is not None and group.cost_usd >= loop.budget_usd:
+        return msgspec.structs.replace(group, reason=f"its budget of ${loop.budget_usd:g} was used")
+    return group
 
 
 def _gets_through(last: NodeOutcome) -> bool:
@@ -340,44 +358,6 @@ def _joined(node: NodeOutcome, inside: Sequence[NodeOutcome]) -> NodeOutcome:
         ended_utc=max(ends, default=node.ended_utc),
         waiting=next((one.waiting for one in inside if one.waiting), ""),
     )
-
-
-class NodeDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """A node by itself: what it is, its outcome, and its units, those that failed first. A pipeline or a loop has its members instead."""
-
-    node: NodeOutcome
-    details: str
-    reads: Sequence[str] = ()
-    writes: Sequence[str] = ()
-    #: The file of its prompt, its program, its rows or its flow.
-    file: str = ""
-    members: Sequence[str] = ()
-    units: Sequence[LabelledUnit] = ()
-    #: What a human node asks, and what the user said.
-    asked: Sequence[AskedUnit] = ()
-
-
-def has_node(job: Job, name: str) -> bool:
-    """Whether a flow's job has a node, a pipeline or a loop of this name, or a human node with this unit."""
-    spec = form_of(job).spec
-    kinds = {one.path: one.node.kind for one in nodes_of(spec)}
-    return name in kinds or name in spec.step_order or kinds.get(node_path(name)) == "human"
-
-
-def node_report(store: Store, job: Job, state: State, name: str, most: int) -> NodeDetails:
-    """The report of one node, with at most so many units (-1: all). Of a human node `name` may also be a unit."""
-    spec = form_of(job).spec
-    asks, name = name, node_path(name)
-    row = flow_report(store, job, state).by_name()[name]
-    if name in spec.step_order and name not in spec.nodes:
-        return NodeDetails(node=row, details=details(spec.step(name)), members=spec.members(name))
-    node = next(one.node for one in nodes_of(spec) if one.path == name)
-    file = next((one for one in (node.prompt, node.impl, node.file) if one is not None), None)
-    inner = [] if node.inner is None else [f"{name}/{one}" for one in node.inner.step_order]
-    return NodeDetails(
-        node=row, details=details(node), reads=node.reads, writes=node.writes, file=str(file or ""), members=inner,
-        units=store.units_of_label(job.id, name, most), asked=asked_of(store, job, asks) if node.kind == "human" else (),
-    )  # fmt: skip
 
 
 def last_job_of(store: Store, path: str) -> Job | None:

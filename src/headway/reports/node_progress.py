@@ -22,6 +22,8 @@ NODE_STATUSES: Final = (
 )  # fmt: skip
 #: Rows of a report that have nodes in them and are none.
 GROUPS: Final = frozenset({"pipeline", "loop"})
+#: Kinds of nodes whose iterations are units of the job.
+_WITH_UNITS: Final = frozenset({"agent", "tool"})
 #: The most nodes in `progress.json`, which is written twice a second.
 MOST_WRITTEN: Final = 200
 
@@ -76,6 +78,14 @@ def status_counts(nodes: Iterable[_AnyNode], more: Mapping[str, int] | None = No
     return {status: counts[status] for status in NODE_STATUSES if counts[status]}
 
 
+def counts_at_end(nodes: Iterable[_AnyNode]) -> dict[str, int]:
+    """How many nodes have each status when no process runs the job any more: what was running is interrupted."""
+    counts = Counter(status_counts(nodes))
+    counts["interrupted"] += counts.pop("running", 0)
+    counts["pending"] += counts.pop("ready", 0)
+    return {status: counts[status] for status in NODE_STATUSES if counts[status]}
+
+
 def nodes_of_view(view: View, parts: Iterable[PartProgress]) -> dict[str, NodeProgress]:
     """These parts of a view, by name."""
     lanes, names = view.part_lanes, view.names
@@ -108,6 +118,19 @@ def nodes_of_report(report: FlowReport) -> dict[str, NodeProgress]:
         )
         for node in report.nodes
     }  # fmt: skip
+
+
+def units_known(view: View) -> int:
+    """The units of a job as far as they are known. A flow adds units while it runs, but knows earlier how many items a node has."""
+    return max(view.total, sum(part.total for part in view.parts if part.kind in _WITH_UNITS))
+
+
+def has_eta(view: View) -> bool:
+    """Whether the time left can be said: units have been added for everything that is still to do."""
+    if view.ended >= view.total:
+        return False
+    begun = not any(part.status in ("pending", "ready") for part in view.parts)
+    return begun and units_known(view) == view.total
 
 
 class PartChanges:

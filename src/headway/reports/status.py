@@ -101,6 +101,8 @@ def failure_examples(store: Store, job: Job, report: JobReport) -> list[FailureE
     """The first unit of each failure."""
     only_calls = job.kind in KINDS and not KINDS[job.kind].sends_requests
     functions = {route.provider for route in store.routes(job.id) if only_calls or route.kind == PYTHON.name}
+    if job.kind == "flow":  # What a tool returned may not fit either, and its exception has a name.
+        functions = set()
     examples = []
     for failure in report.failures:
         unit = store.results(job.id, failure.first - 1, 1)[0]

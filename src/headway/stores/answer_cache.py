@@ -228,6 +228,11 @@ class AnswerCache:
         rows = self._db.execute("source_of", (uid(job, index),))
         return AnswerSource(*rows[0]) if rows else None
 
+    def original_figures(self, job: int, index: int) -> tuple[float | None, float | None, float | None]:
+        """Of a unit with another unit's answer: when that was asked, when it came, and what it cost."""
+        rows = self._db.execute("original_figures", (uid(job, index),))
+        return rows[0] if rows else (None, None, None)
+
     def entries_by_model(
         self, before_utc: float | None = None, model: str | None = None
     ) -> list[CachedModel]:

@@ -855,6 +855,32 @@ FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON r
 WHERE units.job = ? AND custom_id = ? AND status IN ('succeeded', 'cached')
     AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid);
 
+-- name: sent_requests
+-- The requests of answered units that waited for others, as they were sent, each with the unit that has the answer.
+SELECT coalesce(hits.source, units.uid), units.uid, provider, model, path, coalesce(rendered.body, of_source.body)
+FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON requests.uid = units.uid
+LEFT JOIN rendered ON rendered.uid = units.uid
+LEFT JOIN hits ON hits.uid = units.uid LEFT JOIN rendered AS of_source ON of_source.uid = hits.source
+WHERE units.uid > ? AND units.uid <= ? AND status IN ('succeeded', 'cached')
+    AND EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid) AND coalesce(rendered.body, of_source.body) IS NOT NULL
+ORDER BY units.uid LIMIT ?;
+
+-- name: waiting_late
+-- The next units that have edges and wait.
+SELECT units.uid & 4294967295, provider, model
+FROM units CROSS JOIN routes ON routes.id = units.route
+WHERE units.uid > ? AND units.uid <= ? AND status = 'pending' AND EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid)
+ORDER BY units.uid LIMIT ?;
+
+-- name: count_open_edges
+SELECT count(*) FROM edges CROSS JOIN units ON units.uid = edges.before
+WHERE edges.uid = ? AND status NOT IN ('succeeded', 'cached');
+
+-- name: original_figures
+-- When the request of a unit's answer was sent, when the answer came, and what it cost.
+SELECT source.started_utc, source.finished_utc, coalesce(source.cost_usd, hits.saved_usd)
+FROM hits LEFT JOIN units AS source ON source.uid = hits.source WHERE hits.uid = ?;
+
 -- name: found_by_key
 SELECT cache.uid, body FROM cache JOIN answers ON answers.uid = cache.uid WHERE key = ?;
 

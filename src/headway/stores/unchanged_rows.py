@@ -4,7 +4,8 @@ A unit takes the answer of a unit of the earlier job that has the same id and ex
 (A body names its attached files by their digests.) The number of a row is no id: it changes when a row is inserted above. Units
 whose ids are numbers of rows take the answer of any such unit with the same request, and no answer is taken twice.
 
-Units that wait for others take no answers, because their requests are made from the answers of those.
+Units that wait for others take no answers here, because their requests are made from the answers of those. A kind of job that makes such
+requests before its job runs can compare them with those that were sent (`sent_requests`, `waiting_late`, `take`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 from headway.stores.answer_cache import answered
 from headway.stores.database import Database
 from headway.stores.records import NewUnit, StoredRoute
-from headway.stores.row_conversion import json_of, span
+from headway.stores.row_conversion import json_of, span, uid
 
 #: Units whose ids are looked up in one transaction: about 0.1 s, so that the commits of other jobs do not wait.
 PAGE: Final = 10_000
@@ -83,6 +84,33 @@ class UnchangedRows:
         while page := self._db.execute("waiting_requests", (after, last, numbered, _REQUESTS)):
             yield page
             after = page[-1][0]
+
+    def sent_requests(self, job: int) -> Iterator[tuple[int, str, str, str, bytes]]:
+        """The requests of the job's answered units that waited for others: the key in the store of the unit that has the answer, the
+        provider, the model, the path and the body as it was sent.
+        """
+        after, last = span(job)
+        after -= 1
+        while page := self._db.execute("sent_requests", (after, last, _REQUESTS)):
+            for source, _, provider, model, path, body in page:
+                yield source, provider, model, path, body
+            after = page[-1][1]
+
+    def waiting_late(self, job: int, after: int, limit: int) -> list[tuple[int, str, str]]:
+        """The units above the index `after` that wait and have edges, with their providers and models."""
+        first, last = span(job)
+        return self._db.execute("waiting_late", (first + after, last, limit))
+
+    def may_start(self, job: int, index: int) -> bool:
+        """Whether everything that a unit waits for has an answer."""
+        waits: int = self._db.execute("count_open_edges", (uid(job, index),))[0][0]
+        return not waits
+
+    def take(self, job: int, index: int, source: int, utc: float) -> None:
+        """Give a waiting unit the answer of another one, by its key in the store."""
+        with self._db.transaction():
+            rows = self._db.execute("answers_to_copy", (json_of([source]),))
+            answered(self._db, job, [(uid(job, index), *hit, utc) for _, *hit in rows])
 
     def counter(self, earlier: Iterable[int], numbered: str) -> ReuseCounter:
         """Counts what `adopt` would take from these jobs, for a plan. It writes nothing."""

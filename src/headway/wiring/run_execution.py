@@ -29,7 +29,8 @@ from headway.stores.run_error import clear_run_error, record_run_error
 from headway.stores.store import Store
 from headway.wiring.agent_work import collected_files
 from headway.wiring.output_observer import OutputObserver
-from headway.wiring.run_plan import RunFlags, plan_of, safe_cells, text_only
+from headway.wiring.report_files import output_of_kind
+from headway.wiring.run_plan import RunFlags, more_outputs, plan_of, safe_cells, text_only
 from headway.wiring.store_access import job_folder, open_store
 
 _STOPPING: Final = "stopping: no new units start, units in flight finish (press Ctrl-C again to cancel them)"
@@ -53,6 +54,7 @@ def _output_options(config: Config, job: Job, flags: RunFlags) -> OutputOptions:
         flags.output,
         safe_cells=safe_cells(job, flags),
         text_only=text_only(job, flags),
+        more=more_outputs(job, flags),
         collected=collected_files(config, job.name),
     )
 
@@ -61,7 +63,7 @@ def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
     """Write the output of a job from the store, without a run."""
     kind, options = file_kind_of(job), _output_options(config, job, flags)
     kind.claim_output(options, job.name)
-    output = kind.output(lambda: open_store(config), job, options)
+    output = output_of_kind(kind, lambda: open_store(config), job, options)
     try:
         output.open()
         output.finish()
@@ -76,7 +78,8 @@ def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Seque
         rest = "what follows" if plan.grow_hands_out else "no others"
         _say_on_all(watching, f"{units(len(flags.only_units))} to run again, and {rest}")
     elif failed := _failed_before(store, job, plan.stays_ended):  # They may cost again.
-        they = "only they are" if flags.only_failed else "they are"
+        it = "it is" if failed == 1 else "they are"
+        they = f"only {it}" if flags.only_failed else it
         _say_on_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
     folder = job_folder(config, job.name)
     clear_run_error(folder)
@@ -106,12 +109,12 @@ def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[
 
     with open_records() as store:
         kind.claim_output(options, job.name, store=store)
-    writing = OutputObserver(kind.output(open_records, job, options))
+    writing = OutputObserver(output_of_kind(kind, open_records, job, options))
     progress = ProgressFile(job_folder(config, job.name) / "progress.json")
     engine = Engine(open_records, plan, [writing, progress, *watching])
     writing.when_closed(engine.interrupt)
     if options.form != "stream":  # Rows on a stream cannot be taken back.
-        engine.when_reopened(lambda: writing.restart(kind.output(open_records, job, options)))
+        engine.when_reopened(lambda: writing.restart(output_of_kind(kind, open_records, job, options)))
 
     async def main() -> RunResult:
         for check in plan.checks:

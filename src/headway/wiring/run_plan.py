@@ -31,7 +31,7 @@ from headway.engine.run_spec import AttemptListener, PriceList, RunLane, RunSpec
 from headway.errors import ConfigError
 from headway.jobs.base import AnswerCheck, OutputOptions, RoutePolicy
 from headway.jobs.kinds import run_kind_of
-from headway.jobs.run_settings import ADDRESSES, CONCURRENCY, UNTIL
+from headway.jobs.run_settings import ADDRESSES, CONCURRENCY, LIMITS, UNTIL, FileLimits, limits_of
 from headway.providers.adapter import Adapter
 from headway.providers.dialects.addresses import root_of
 from headway.providers.limits.profiles import profile_for
@@ -85,6 +85,8 @@ class RunFlags(msgspec.Struct, frozen=True):
     first: int = 0
     #: How many nodes of a flow run at a time; None: as in the last run of the job, or as its file says.
     nodes: int | None = None
+    #: What the file says about the whole run; None: as in the last run of the job.
+    limits: FileLimits | None = None
     #: For a flow: only this node and what it needs run; "": all.
     until: str = ""
     #: One more unit over the results of all others.
@@ -116,7 +118,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
     answer_check = flags.answer_check or run_kind_of(job).answer_check(job)
     work = AgentWork(config, job, flags.agents)
     notes = work.check(provider_of(config, job, route.provider) for route in store.routes(job.id))
-    lanes, routes, checks = _lanes(config, store, job, environ, prices, answer_check, work)
+    lanes, routes, checks = _lanes(config, store, present, environ, prices, answer_check, work)
     groups, own_groups = work.exclusive(
         store, {route.id: provider_of(config, job, route.provider) for route in store.routes(job.id)}
     )
@@ -130,6 +132,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
     }
     outputs, aside = reserves(config, store, job, {number: route.price for number, route in routes.items()})
     run, then = config.run, then_of(job, flags)
+    delay_s = flags.delay_s or run_kind_of(job).delay_s(present)
     grow = growth(job, then) if then.template else run_kind_of(job).growth(present)
     return RunSpec(
         job=job,
@@ -144,8 +147,8 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         max_cost_usd=run.max_cost_usd,
         max_hold_s=run.max_hold_s,
         weight=run.weight,
-        delay_s=flags.delay_s,
-        serial=flags.serial or flags.delay_s > 0.0,
+        delay_s=delay_s,
+        serial=flags.serial or delay_s > 0.0,
         only_failed=flags.only_failed,
         only_units=flags.only_units,
         stays_ended=frozenset(run_kind_of(job).stays_ended(store, job)),
@@ -230,10 +233,12 @@ def _run_settings(config: Config, job: Job, routes: Sequence[StoredRoute], flags
         "serial": flags.serial,
         "safe_cells": safe_cells(job, flags),
         "text_only": text_only(job, flags),
+        "more_outputs": [str(path) for path in more_outputs(job, flags)],
         AGENTS: msgspec.to_builtins(flags.agents.joined(job)),
         "then": msgspec.to_builtins(then_of(job, flags)),
         CONCURRENCY: job.settings.get(CONCURRENCY) if flags.nodes is None else flags.nodes,
         UNTIL: flags.until,
+        LIMITS: msgspec.to_builtins(limits_of(job) if flags.limits is None else flags.limits),
         ADDRESSES: addresses_of(config, routes) if run_kind_of(job).makes_keys else {},
         "providers": {
             name: {"kind": provider.kind, "base_url": provider.base_url}
@@ -256,6 +261,13 @@ def text_only(job: Job, flags: RunFlags) -> bool:
     """Whether rows have only ids and texts: the same, for the output that the job has."""
     own = flags.output.recorded == job.out and flags.output.form != "folder"
     return flags.output.text_only or (own and bool(job.settings.get("text_only")))
+
+
+def more_outputs(job: Job, flags: RunFlags) -> tuple[Path, ...]:
+    """Further files with the results: those of this run, or the job's own if the run names none."""
+    if flags.output.more or flags.output.recorded != job.out:
+        return flags.output.more
+    return tuple(map(Path, job.settings.get("more_outputs", ())))
 
 
 def _lanes(

@@ -83,6 +83,17 @@ def test_answers_that_are_the_same_stop_the_change(labels: FlowFolder) -> None:
     assert "runs again: label: it reads topics of topics, which runs again" in said
 
 
+def test_another_address_of_a_provider_is_not_called_another_model(labels: FlowFolder) -> None:
+    old = labels.provider.openai_url
+    new = old.replace("127.0.0.1", "localhost")
+    settings = (labels.root / "headway.toml").read_text()
+    labels.write("headway.toml", settings.replace(old, new))
+    labels.flow(FLOW.replace("tone: dry", "tone: warm"))
+    _, _, said = again(labels)
+    assert "runs again: label: its provider has changed: " in said
+    assert "localhost" in said
+
+
 def test_only_the_items_that_are_new_run(labels: FlowFolder) -> None:
     """An agent that is not given the index keeps the answer of an item that moves in its list."""
     work = (labels.root / "tools" / "work.py").read_text()
@@ -346,7 +357,7 @@ def test_only_new_and_changed_rows_run(folder: FlowFolder) -> None:
     folder.write("rows.jsonl", '{"t": "new"}\n{"t": "a"}\n{"t": "B"}\n{"t": "c"}\n')
     sent, _, said = again(folder, "run", "flow.yaml")
     assert (sent, len(folder.latest()["state"]["answers"])) == (2, 4)
-    assert "runs again: ask: it reads rows of rows, which runs again" in said
+    assert "runs again: ask: it reads rows of rows, whose rows have changed" in said
 
 
 OUTER = """

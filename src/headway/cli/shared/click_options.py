@@ -65,13 +65,17 @@ order_option = click.option("--order", type=click.Choice(["auto", "input", "long
 
 progress_option = click.option("--progress", type=click.Choice(["auto", "rich", "plain", "json", "none"]), default="auto", help="How to show progress on stderr.")  # fmt: skip
 
-_RUN = (
+_OUTPUT = (
     click.option("--out", type=click.Path(path_type=Path), callback=output_name, metavar="FILE", help="Write results to FILE: .jsonl, or a table (.csv, .tsv, .parquet); for a flow .json; - is standard output. Default: INPUT.results.jsonl; for a table, a table of the same kind; for a flow, FLOW.results.json."),
     click.option("--out-dir", type=click.Path(path_type=Path), metavar="DIR", help="Write each answer to a file of its own: DIR/ID.answer.md. For agents and programs, a folder for each unit: DIR/ID/ with answer, diff, transcript and files."),
     click.option("--text-only", is_flag=True, help='Write rows of {"id", "text"} instead of whole results.'),
     click.option("--out-order", type=click.Choice(["input", "completion"]), default="input", show_default=True, help="Order of the results."),
     click.option("--force", is_flag=True, help="Replace an existing file that is not this job's output."),
     safe_cells_option,
+)  # fmt: skip
+
+#: How fast a job is run, and what it may cost.
+_PACE = (
     click.option("--concurrency", type=int, metavar="N", help="At most N requests in flight over all lanes. Default: no limit beyond the lanes' own. For a flow: N nodes at a time, instead of its runtime.concurrency; 0 leaves it to the lanes. It holds for later runs of the job."),
     click.option("--max-attempts", type=int, metavar="N", help="Attempts before a unit counts as failed."),
     click.option("--timeout", metavar="TIME", help="Time limit of one attempt, such as 90s or 10m."),
@@ -86,16 +90,31 @@ _RUN = (
     order_option,
     click.option("--serial", is_flag=True, help="One request at a time, in input order."),
     click.option("--delay", metavar="TIME", default="0", help="Send one request at a time, and wait this long between them."),
+)  # fmt: skip
+
+_AGENT_WORK = (
     click.option("--worktree", is_flag=True, help="For agents and programs: give each unit a git worktree and a branch of its own, and keep its diff with the result."),
     click.option("--shared-directory", is_flag=True, help="Let agents that may write work side by side in one directory. Default: one at a time."),
     click.option("--collect", multiple=True, metavar="PATTERN", help="For agents and programs, with --out-dir: keep the files of a unit's directory that match, such as 'out/**'. Repeatable."),
+)  # fmt: skip
+
+#: What a run shows, and where.
+_SHOWN = (
     insecure_http_option,
     progress_option,
     click.option("--detach", is_flag=True, help="Run in the background: this command returns when the run has begun. 'headway attach' shows it."),
     click.option("--log-file", type=click.Path(path_type=Path), callback=_log_file, metavar="FILE", help="Append events, and progress every 10 s, to FILE."),
+)  # fmt: skip
+
+_EVENTS = (
     click.option("--events", type=click.Path(path_type=Path), callback=_event_file, metavar="FILE", help="For a flow: append its events (nodes, state, units) to FILE, one JSON object a line; each event once, also over several runs."),
+)  # fmt: skip
+
+_LOG_FORMAT = (
     click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file."),
 )  # fmt: skip
+
+_RUN = (*_OUTPUT, *_PACE, *_AGENT_WORK, *_SHOWN, *_EVENTS, *_LOG_FORMAT)
 
 
 def where_options(command: Command) -> Command:
@@ -108,6 +127,13 @@ def where_options(command: Command) -> Command:
 def run_options(command: Command) -> Command:
     """Add the flags of every command that runs a job."""
     for option in (json_option, quiet_option, *reversed(_RUN)):
+        command = option(command)
+    return command
+
+
+def pace_options(command: Command) -> Command:
+    """Add the flags of commands that run a job with outputs of its own kind."""
+    for option in (json_option, quiet_option, *reversed((*_PACE, *_SHOWN, *_LOG_FORMAT))):
         command = option(command)
     return command
 

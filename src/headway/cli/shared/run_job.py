@@ -27,7 +27,7 @@ from headway.display.usage_text import saved_text
 from headway.engine.observer import Display
 from headway.engine.run_result import RunResult
 from headway.errors import HeadwayError, JobTaken, UsageError
-from headway.jobs.base import FileJobKind, OutputOptions, spent_budgets
+from headway.jobs.base import FileJobKind, OutputOptions, ReportKind, spent_budgets
 from headway.jobs.kinds import run_kind_of
 from headway.reports.finished_runs import run_report
 from headway.reports.jobs import job_report
@@ -68,6 +68,10 @@ def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **
     if flags.get("detach") and output.is_stdout:
         raise UsageError("results on standard output do not go with --detach", hint="name a file with --out")
     kind.check_output(output)
+    if isinstance(kind, ReportKind):
+        from headway.wiring.report_files import must_be_reports  # A batch does not load what evals need.
+
+        must_be_reports([output.path])
     if flags["collect"] and output.form != "folder":
         raise UsageError(
             "--collect keeps files in the folders of --out-dir", hint="name a directory with --out-dir"

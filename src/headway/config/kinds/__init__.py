@@ -5,6 +5,7 @@ servers        APIs of models over HTTP: openai, anthropic, azure, gemini
 bedrock        a server with AWS credentials
 python         functions
 commands       programs and agent CLIs
+eval_programs  what an eval file describes itself: code, scripts, plain HTTP, echo
 
 A new kind that an existing builder can make (every server) is one file here and one entry in `KINDS`. A kind with an adapter of
 its own also has a builder, entered in `wiring.builders`. The two halves cannot be one file: settings are read below
@@ -18,6 +19,7 @@ from typing import Final
 
 from headway.config.checks import expected
 from headway.config.kinds.bedrock import BEDROCK
+from headway.config.kinds.eval_programs import EVAL_PROGRAMS
 from headway.config.kinds.programs import COMMANDS
 from headway.config.kinds.provider_kind import ProviderKind, TableError
 from headway.config.kinds.python import PYTHON
@@ -26,6 +28,7 @@ from headway.config.near_names import near_name
 from headway.config.settings import ProviderConfig
 
 __all__ = [
+    "EVAL_KINDS",
     "KINDS",
     "ProviderKind",
     "TableError",
@@ -38,11 +41,13 @@ __all__ = [
 
 #: By name, in the order in which messages list them.
 KINDS: Final[dict[str, ProviderKind]] = {kind.name: kind for kind in (*SERVERS, BEDROCK, PYTHON, *COMMANDS)}
+#: Kinds that no table of headway.toml can have.
+EVAL_KINDS: Final[dict[str, ProviderKind]] = {kind.name: kind for kind in EVAL_PROGRAMS}
 
 
 def kind_of(provider: ProviderConfig) -> ProviderKind:
     """The record of a provider's kind."""
-    return KINDS[provider.kind]
+    return KINDS.get(provider.kind) or EVAL_KINDS[provider.kind]
 
 
 def host_of(provider: ProviderConfig) -> str:

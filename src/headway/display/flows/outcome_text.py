@@ -23,11 +23,11 @@ def run_text(report: FlowReport) -> str:
 
 
 def items_of(node: NodeOutcome) -> str:
-    """ "11/12, 1 failed"; "" for a node without units."""
+    """ "11/12, 1 failed"; "" for a node without units. What has nodes inside counts their units: "22/24 units"."""
     if not node.units:
         return ""
     failed = f", {node.failed:,} failed" if node.failed else ""
-    return f"{node.succeeded + node.failed:,}/{node.units:,}{failed}"
+    return f"{node.succeeded + node.failed:,}/{node.units:,}{' units' if node.has_inside else ''}{failed}"
 
 
 def took_text(seconds: float) -> str:

@@ -200,8 +200,9 @@ class _Reasons:
         known = self._why.setdefault(path, [])
         known += [why for why in reasons if why not in known]
         prefix = path[: len(path) - len(node.id)]
+        why = "whose rows have changed" if node.kind == "dataset" else "which runs again"
         for name in node.writes:
-            self._fields.setdefault(prefix + name, f"{name} of {path}, which runs again")
+            self._fields.setdefault(prefix + name, f"{name} of {path}, {why}")
 
     def _spread(self) -> bool:
         """Let nodes follow that read what may change; returns whether there were any."""
@@ -249,6 +250,9 @@ def _differing(old: Parts, new: Parts) -> Iterator[str]:
 def _reason(part: str, old: Any, new: Any) -> str:
     if part == "model" and old and new and old[2] != new[2]:
         return f"its model has changed: {old[2]} → {new[2]}"
+    if part == "model" and old and new:
+        address = f" {old[1]} → {new[1]}" if old[1] != new[1] else ""
+        return f"its provider has changed{':' if address else ''}{address}"
     if part == "args":
         keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
         return f"its args have changed: {', '.join(keys)}"

@@ -77,8 +77,8 @@ def _node_of(job: Job, name: str) -> FlowNode:
         raise UsageError(f"job {job.name} has no node '{node_path(name)}'", hint=hint)
     if not has_units(one):
         what = {
-            "human": "is asked of people, who are asked again",
-            "dataset": "has rows, which are read again",
+            "human": "asks a person, again in every job: no answer is reused",
+            "dataset": "reads its rows again for every job: nothing is called",
         }.get(one.node.kind, "runs a flow: name a node of it")
         inner = next((path for path in nodes if path.startswith(f"{one.path}/")), None)
         raise UsageError(

@@ -3,6 +3,7 @@
 provider_builder  the contract, and the builder of servers
 python_builder    the builder of functions
 command_builder   the builder of programs and agent CLIs
+eval_builders     the builders of what an eval file describes itself
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 
 from headway.config import ProviderConfig, kind_of
 from headway.wiring.builders.command_builder import CommandBuilder
+from headway.wiring.builders.eval_builders import CodeBuilder, EchoBuilder, ScriptBuilder, UrlBuilder
 from headway.wiring.builders.provider_builder import Built, Check, HttpBuilder, ProviderBuilder
 from headway.wiring.builders.python_builder import PythonBuilder
 
@@ -21,6 +23,10 @@ BUILDERS: Final[dict[str, ProviderBuilder]] = {
     "http": HttpBuilder(),
     "python": PythonBuilder(),
     "command": CommandBuilder(),
+    "code": CodeBuilder(),
+    "script": ScriptBuilder(),
+    "url": UrlBuilder(),
+    "echo": EchoBuilder(),
 }
 
 

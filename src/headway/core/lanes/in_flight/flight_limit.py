@@ -10,7 +10,8 @@ It is known when three quarters of them are answered, whatever the slowest take;
 know the quick ones. So a doubling takes little more than the time of an answer, also where that is half a minute. A first cohort can
 hide a queue that is still building up, and the median of a few varies by chance: only a second one can stop the ramp. Gains are
 measured against the last size without a queue, not against the last step, so that many small steps that each gained by chance do
-not add up. Where many are in flight already, a doubling costs thousands of connections: it needs clearer evidence. A cohort during which the window was not used says nothing.
+not add up. Where many are in flight already, a doubling costs thousands of connections: the steps are smaller there, and need clearer
+evidence. A cohort during which the window was not used says nothing.
 """
 
 from __future__ import annotations
@@ -22,14 +23,19 @@ FIRST_FLIGHT: Final = 16
 FIRST_PACED_FLIGHT: Final = 1024
 #: The steps.
 DOUBLE: Final = 2.0
+#: Two steps double: a server that is full at 2,000 is asked for 2,900 at once, not for 4,000.
+HALF_DOUBLE: Final = 2.0**0.5
 SMALL_STEP: Final = 1.25
 #: What a step must bring, as a power of itself: to be followed by a doubling, and to be kept.
 FULL_GAIN: Final = 0.75
 LEAST_GAIN: Final = 0.5
+NEVER_ENOUGH: Final = float("inf")
 #: From so many in flight on, a doubling opens thousands of connections (some 10 KB each), and the cohorts are large enough to be
-#: exact: the first one must show this gain, and a gain that is only worth keeping is followed by small steps.
+#: exact: the steps are smaller, the first cohort must show this gain, and a gain that is only worth keeping is followed by small steps.
 MANY: Final = 1024
-SURE_GAIN: Final = 0.9
+SURE_GAIN: Final = 0.8
+#: From so many on, a first cohort alone is never enough to go on.
+VERY_MANY: Final = 2 * MANY
 #: Cohorts before a larger number is tried again.
 PATIENCE: Final = 4
 #: The size of a cohort as a share of the window, on the ramp and after it; the least; and how much of it must be answered.
@@ -114,19 +120,30 @@ class FlightLimit:
         before_s = self._unqueued_s or answer_s
         gain = step * before_s / max(1e-9, answer_s)
         again, self._again = self._again, False
-        if gain >= step ** (SURE_GAIN if size >= MANY and not again else FULL_GAIN):
+        if gain >= step ** _gain_for_more(size, again=again):
             self._unqueued, self._unqueued_s = size, (before_s + answer_s) / 2.0
             self._good, self._ramp = size, True
-            return _larger(size, DOUBLE)
+            return _larger(size, _ramp_step(size))
         if not again:
             self._again = True
             return size
         if gain >= step**LEAST_GAIN:
             self._good = size
             if size < MANY or not self._ramp:
-                return _larger(size, DOUBLE if self._ramp else SMALL_STEP)
+                return _larger(size, _ramp_step(size) if self._ramp else SMALL_STEP)
         self._ramp, self._rests = False, PATIENCE
         return self._good
+
+
+def _gain_for_more(size: int, *, again: bool) -> float:
+    """What a step must bring, as a power of itself, to be followed by another."""
+    if size < MANY or again:
+        return FULL_GAIN
+    return SURE_GAIN if size < VERY_MANY else NEVER_ENOUGH
+
+
+def _ramp_step(size: int) -> float:
+    return DOUBLE if size < MANY else HALF_DOUBLE
 
 
 def _larger(size: int, step: float) -> int:

@@ -1,0 +1,65 @@
+"""The reports of a job whose results are a view: written at the end of every run, also of one that was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from headway.jobs.base import FileJobKind, JobOutput, OutputOptions, ReportKind
+from headway.stores.records import Job
+from headway.stores.store import Store
+
+
+class ReportFiles:
+    """The reports of one job, one for each output."""
+
+    def __init__(
+        self, kind: ReportKind, open_store: Callable[[], Store], job: Job, options: OutputOptions
+    ) -> None:
+        self._kind, self._open_store, self._job, self._options = kind, open_store, job, options
+
+    def look(self) -> None:
+        """The end is soon enough."""
+
+    def open(self) -> None:
+        """The same."""
+
+    def ended(self, indexes: Iterable[int]) -> None:
+        """The same."""
+
+    def advance(self) -> None:
+        """The same."""
+
+    def finish(self) -> None:
+        with self._open_store() as store:
+            job = store.job(self._job.name) or self._job
+            write_reports(self._kind, store, job, self._options)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def output_of_kind(
+    kind: FileJobKind, open_store: Callable[[], Store], job: Job, options: OutputOptions
+) -> JobOutput:
+    """The writer of the results of a run."""
+    if isinstance(kind, ReportKind):
+        return ReportFiles(kind, open_store, job, options)
+    return kind.output(open_store, job, options)
+
+
+def write_reports(kind: ReportKind, store: Store, job: Job, options: OutputOptions) -> None:
+    """Write the results of a job to all files of these options."""
+    from headway.display.evals.writers import write  # A batch does not load what evals need.
+
+    view = kind.view(store, job)
+    for path in (options.path, *options.more):
+        write(path, view, safe_cells=options.safe_cells)
+
+
+def must_be_reports(paths: Iterable[Path]) -> None:
+    """Raise if a report cannot be written to one of these files."""
+    from headway.display.evals.writers import must_be_writable
+
+    for path in paths:
+        must_be_writable(path)
