@@ -7,7 +7,8 @@ the ends alone and never on their order:
 
 - A step begins when everything that it waits for has ended. There are no waves, no barriers.
 - `runtime.concurrency` counts steps that run. A pipeline or a loop is one of them. What only waits for an approval counts as
-  none, and goes on at once when that comes. A step whose units are recorded has begun before, and needs no place.
+  none, and goes on at once when that comes. Steps whose units are recorded have begun before; if they are too many, they go on one
+  after the other (`places`).
 - An end may come before its unit's turn. It waits for it.
 - After the failure of a node with `fail_run` nothing is handed out any more. What was handed out finishes.
 
