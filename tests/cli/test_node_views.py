@@ -20,7 +20,13 @@ from headway.display.live import frame
 from headway.display.log_file import LogFile
 from headway.display.plain import PlainDisplay, progress_line
 from headway.engine.observer import PartProgress, View
-from headway.reports.node_progress import MOST_WRITTEN, PartChanges, counts_at_end, most_urgent, parts_of
+from headway.reports.flows.node_progress import (
+    MOST_WRITTEN,
+    PartChanges,
+    counts_at_end,
+    most_urgent,
+    parts_of,
+)
 from headway.reports.run_progress import Progress, progress_fields
 from headway.reports.watched_run import view_of
 from headway.stores.records import Job

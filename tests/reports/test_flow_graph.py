@@ -13,7 +13,7 @@ from headway.display.flows.graph_html import flow_html
 from headway.display.flows.graph_mermaid import flow_mermaid
 from headway.display.flows.graph_text import flow_text
 from headway.display.flows.outcome_text import took_text
-from headway.reports.flow_report import FlowReport, flow_report
+from headway.reports.flows.flow_report import FlowReport, flow_report
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from headway.display.lane_text import windows_text
 from headway.display.plain import began_lines, noted_line
 from headway.engine.observer import AgentActivity, Display, View
 from headway.reason_text import wait_text
-from headway.reports.node_progress import has_eta, units_known
+from headway.reports.flows.node_progress import has_eta, units_known
 from headway.reports.run_progress import note_agent
 from headway.safe_text import one_line, without_breaks
 from headway.stores.records import Job, JobEvent, UnknownOutcome

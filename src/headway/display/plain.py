@@ -14,7 +14,7 @@ from headway.display.terminal import write_line
 from headway.display.usage_text import saved_text
 from headway.engine.observer import Display, View
 from headway.reason_text import wait_text
-from headway.reports.node_progress import has_eta, status_counts, units_known
+from headway.reports.flows.node_progress import has_eta, status_counts, units_known
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 #: Seconds between lines: on a terminal, and elsewhere.

@@ -21,9 +21,9 @@ from headway.display.usage_text import (
 )
 from headway.engine.run_result import RunResult
 from headway.jobs.output_options import OutputOptions
+from headway.reports.flows.node_progress import counts_at_end
 from headway.reports.jobs import Failure, JobReport
 from headway.reports.models import ModelReport
-from headway.reports.node_progress import counts_at_end
 from headway.reports.status import FailureExample
 from headway.reports.usage import UseReport
 from headway.stores.answer_cache import CallsSaved

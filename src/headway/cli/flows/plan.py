@@ -5,10 +5,15 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from headway.display.flow_plan_table import fits_table, flow_plan_notes, flow_plan_table, narrow_flow_lines
+from headway.display.forecasts.flow_plan_table import (
+    fits_table,
+    flow_plan_notes,
+    flow_plan_table,
+    narrow_flow_lines,
+)
 from headway.flows.step_text import count_nodes
 from headway.safe_text import one_line
-from headway.wiring.flow_forecasts import FlowAhead
+from headway.wiring.flows.flow_forecasts import FlowAhead
 
 
 def print_flow_plan(name: str, ahead: FlowAhead, width: int, *, err: bool = False, note: str = "") -> None:

@@ -96,7 +96,7 @@ def _is_node(store: Store, job: Job, name: str) -> bool:
     """Whether a name is that of a node of a flow and not of one unit: a node with one unit is that unit."""
     if job.kind != "flow" or store.index_of(job.id, name) is not None:
         return False
-    from headway.reports.node_details import has_node
+    from headway.reports.flows.node_details import has_node
 
     return has_node(job, name)
 
@@ -104,7 +104,7 @@ def _is_node(store: Store, job: Job, name: str) -> bool:
 def _show_node(store: Store, job: Job, state: State, name: str, *, as_json: bool) -> None:
     from headway.cli.shared import printing
     from headway.display.flows.node_report_text import MOST_UNITS, node_lines
-    from headway.reports.node_details import node_report
+    from headway.reports.flows.node_details import node_report
 
     report = node_report(store, job, state, name, -1 if as_json else MOST_UNITS)
     if as_json:

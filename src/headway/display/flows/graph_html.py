@@ -17,7 +17,7 @@ from headway.display.flows.outcome_text import items_of, path_step_text, run_tex
 from headway.display.formatting import duration, iso, money
 from headway.flows.spec import FlowSpec
 from headway.flows.step_text import details, size_text
-from headway.reports.flow_report import FlowReport, NodeOutcome
+from headway.reports.flows.flow_report import FlowReport, NodeOutcome
 from headway.safe_text import one_line
 
 _STYLE: Final = """

@@ -14,7 +14,7 @@ from headway.display.flows.node_text import MARKS
 from headway.display.flows.outcome_text import facts_of
 from headway.flows.spec import FlowSpec
 from headway.flows.step_text import arrow_label, details
-from headway.reports.flow_report import FlowReport, NodeOutcome
+from headway.reports.flows.flow_report import FlowReport, NodeOutcome
 from headway.safe_text import one_line
 
 #: Fill and border for each status, readable on light and dark pages.

@@ -15,7 +15,7 @@ from headway.display.flows.node_text import MARKS
 from headway.display.flows.outcome_text import facts_of, items_of, outcome_text
 from headway.flows.spec import FlowSpec
 from headway.flows.step_text import arrow_label, details
-from headway.reports.flow_report import FlowReport, NodeOutcome
+from headway.reports.flows.flow_report import FlowReport, NodeOutcome
 from headway.safe_text import one_line
 
 _WIDTH, _GAP_X, _GAP_Y, _LINE, _TOP = 210, 48, 22, 24, 20

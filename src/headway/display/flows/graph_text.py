@@ -7,7 +7,7 @@ from headway.display.flows.node_text import MARKS
 from headway.display.flows.outcome_text import outcome_text, path_text, run_text
 from headway.flows.spec import FlowSpec
 from headway.flows.step_text import details, size_text, waits_text
-from headway.reports.flow_report import FlowReport
+from headway.reports.flows.flow_report import FlowReport
 from headway.safe_text import one_line
 
 

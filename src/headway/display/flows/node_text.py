@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from headway.display.formatting import count, money, short
-from headway.reports.node_progress import GROUPS
+from headway.reports.flows.node_progress import GROUPS
 from headway.safe_text import one_line
 
 #: A mark for each status.

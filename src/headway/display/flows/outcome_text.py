@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from headway.display.flows.node_text import approve_text, counts_text, status_word
 from headway.display.formatting import count, duration, money, short
-from headway.reports.critical_path import PathStep
-from headway.reports.flow_report import FlowReport, NodeOutcome
-from headway.reports.node_progress import status_counts
+from headway.reports.flows.critical_path import PathStep
+from headway.reports.flows.flow_report import FlowReport, NodeOutcome
+from headway.reports.flows.node_progress import status_counts
 
 #: A shorter wait between two steps of the critical path is the work of Headway itself, and not named.
 SHORT_WAIT_S = 0.5

@@ -21,7 +21,7 @@ import msgspec
 from headway.display.formatting import iso
 from headway.engine.observer import Display, View
 from headway.errors import HeadwayError, UsageError
-from headway.reports.run_events import UNIT, EventMarks, RunEvent, RunEventReader
+from headway.reports.flows.run_events import UNIT, EventMarks, RunEvent, RunEventReader
 from headway.safe_text import escaped
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 from headway.stores.store import Store

@@ -18,7 +18,7 @@ from headway.flows.running.approvals import said_of
 from headway.flows.running.flow_form import form_of, nodes_of
 from headway.flows.running.unit_ids import node_path
 from headway.flows.spec import FlowSpec
-from headway.reports.critical_path import PathStep, critical_path
+from headway.reports.flows.critical_path import PathStep, critical_path
 from headway.reports.pauses import Pauses
 from headway.stores.records import (
     LIVE,

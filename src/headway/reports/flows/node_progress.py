@@ -14,7 +14,7 @@ import msgspec
 from headway.engine.observer import PartProgress, View
 
 if TYPE_CHECKING:
-    from headway.reports.flow_report import FlowReport  # A batch does not load what flows need.
+    from headway.reports.flows.flow_report import FlowReport  # A batch does not load what flows need.
 
 #: Every status of a node; those that people want to see come first.
 NODE_STATUSES: Final = (

@@ -10,7 +10,7 @@ from headway.flows.running.approvals import AskedUnit, asked_of
 from headway.flows.running.flow_form import form_of, nodes_of
 from headway.flows.running.unit_ids import node_path
 from headway.flows.step_text import details
-from headway.reports.flow_report import NodeOutcome, flow_report
+from headway.reports.flows.flow_report import NodeOutcome, flow_report
 from headway.stores.records import Job, LabelledUnit, State
 from headway.stores.store import Store
 

@@ -31,7 +31,7 @@ from headway.reports.prediction import Prediction
 from headway.stores.records import Family, Job, NewAttachment, NewUnit, StoredRoute, UsageSample
 from headway.stores.store import Store
 from headway.wiring.agent_work import is_program
-from headway.wiring.flow_reuse import changes_of
+from headway.wiring.flows.flow_reuse import changes_of
 from headway.wiring.lane_records import LaneRecords, PlanKeys, WhatIf, changed
 from headway.wiring.model_prices import prices_of
 from headway.wiring.program_plans import RUNS, shared_directory

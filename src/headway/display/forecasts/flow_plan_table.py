@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
-from headway.display.forecast_table import TABLE, WIDE, dollars, range_text, tokens
+from headway.display.forecasts.forecast_table import TABLE, WIDE, dollars, range_text, tokens
 from headway.display.formatting import duration
 from headway.flows.running.flow_form import nodes_of
 from headway.flows.spec import FlowSpec
