@@ -14,8 +14,8 @@ from headway.cli.shared.printing import agreed, print_json, say
 from headway.config import Config
 from headway.display.terminal import echo
 from headway.errors import UsageError
-from headway.flows.running.flow_changes import FlowChanges
-from headway.flows.running.flow_source import FlowSource
+from headway.flows.running.intake.flow_source import FlowSource
+from headway.flows.running.reuse.flow_changes import FlowChanges
 from headway.forecast.figures import RunOptions
 from headway.jobs.base import FileJobKind, IngestOptions, JobSource
 from headway.jobs.find_or_add import find, name_for, predecessors_of

@@ -148,7 +148,7 @@ def flow_ahead(
     need_keys: bool,
 ) -> FlowAhead:
     """The forecast of a flow from the present records."""
-    from headway.flows.running.flow_source import FlowSource
+    from headway.flows.running.intake.flow_source import FlowSource
     from headway.forecast.figures import RunOptions
     from headway.wiring.flows.flow_forecasts import plan_flow
     from headway.wiring.store_access import open_store_or_empty

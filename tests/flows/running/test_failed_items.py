@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.flows.running.conftest import FlowFolder
-from tests.flows.running.memory_run import BAD, Good, MemoryRun, flow, node, pipeline
+from tests.flows.running.steps.memory_run import BAD, Good, MemoryRun, flow, node, pipeline
 
 from headway.flows.spec import AUTO, Dependency, FlowSpec, StateField
 

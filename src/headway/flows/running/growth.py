@@ -12,12 +12,12 @@ from typing import Final
 
 from headway.engine.observer import PartProgress
 from headway.errors import UsageError
-from headway.flows.running.answer_reuse import AnswerReuse
-from headway.flows.running.event_record import record_events, record_resumed
 from headway.flows.running.flow_form import form_of, nodes_of
+from headway.flows.running.outputs.event_record import record_events, record_resumed
 from headway.flows.running.recorded_run import RecordedRun, note_unreadable
-from headway.flows.running.stored_values import UnreadableValue
-from headway.flows.running.unit_requests import UnitRequests
+from headway.flows.running.requests.unit_requests import UnitRequests
+from headway.flows.running.reuse.answer_reuse import AnswerReuse
+from headway.flows.running.state.stored_values import UnreadableValue
 from headway.stores.records import Job, NewUnit
 from headway.stores.store import Store
 

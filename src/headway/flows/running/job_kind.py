@@ -16,22 +16,22 @@ from headway.batch.outputs.ownership import claim
 from headway.config import Config
 from headway.engine.run_spec import RouteAnswerCheck
 from headway.errors import UsageError
-from headway.flows.running.answer_check import route_check
 from headway.flows.running.approvals import rejected_text, rejected_units
 from headway.flows.running.flow_form import FlowForm, concurrency_of, form_of, nodes_of
-from headway.flows.running.flow_run import FlowRun
-from headway.flows.running.flow_source import FLOW, FlowSource, open_flow, with_named_agents
 from headway.flows.running.growth import FlowGrowth
-from headway.flows.running.recorded_run import built_upon, rebuilt_run, tolerated_failures
-from headway.flows.running.results_file import (
+from headway.flows.running.intake.flow_source import FLOW, FlowSource, open_flow, with_named_agents
+from headway.flows.running.outputs.results_file import (
     ResultsFile,
     owner_at,
     owner_of_results,
     results_lines,
     write_results,
 )
-from headway.flows.running.stored_values import APPROVALS
-from headway.flows.running.tool_programs import must_run, with_tools
+from headway.flows.running.recorded_run import built_upon, rebuilt_run, tolerated_failures
+from headway.flows.running.requests.answer_check import route_check
+from headway.flows.running.requests.tool_programs import must_run, with_tools
+from headway.flows.running.state.stored_values import APPROVALS
+from headway.flows.running.steps.flow_run import FlowRun
 from headway.flows.running.unit_retry import must_be_unused
 from headway.flows.spec import NodeSpec
 from headway.flows.value_of_answer import answer_value

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from headway.core.unit_states import GOOD
 from headway.errors import UsageError
 from headway.flows.running.flow_form import form_of
-from headway.flows.running.flow_run import FlowRun
-from headway.flows.running.node_choice import from_node
+from headway.flows.running.intake.node_choice import from_node
 from headway.flows.running.recorded_run import BAD, rebuilt_run
+from headway.flows.running.steps.flow_run import FlowRun
 from headway.flows.running.unit_ids import node_path
 from headway.flows.spec import FlowSpec
 from headway.stores.records import Job

@@ -13,11 +13,11 @@ import msgspec
 from headway.config import Config
 from headway.core.lanes.estimate import ENOUGH
 from headway.core.unit_states import GOOD
-from headway.flows.running.dataset_rows import rows_name
-from headway.flows.running.flow_changes import FlowChanges
 from headway.flows.running.flow_form import FlowForm, nodes_of
-from headway.flows.running.flow_source import FlowSource
-from headway.flows.running.tool_programs import with_tools
+from headway.flows.running.intake.dataset_rows import rows_name
+from headway.flows.running.intake.flow_source import FlowSource
+from headway.flows.running.requests.tool_programs import with_tools
+from headway.flows.running.reuse.flow_changes import FlowChanges
 from headway.flows.running.unit_ids import node_path
 from headway.flows.spec import FlowSpec, NodeSpec
 from headway.forecast.answer_model import AnswerModel, Line, model_of, model_of_new_prompts

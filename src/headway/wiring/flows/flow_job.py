@@ -12,7 +12,7 @@ import msgspec
 
 from headway.config import Config
 from headway.engine.run_spec import RunSpec
-from headway.flows.running.flow_source import FlowSource
+from headway.flows.running.intake.flow_source import FlowSource
 from headway.jobs.base import IngestOptions, OutputOptions
 from headway.jobs.find_or_add import clear_remains, find_or_add, ingest, is_ingesting
 from headway.stores.records import Job

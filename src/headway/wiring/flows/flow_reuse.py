@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from headway.config import Config
 from headway.display.formatting import units
 from headway.errors import UsageError
-from headway.flows.running.answer_reuse import failed_by_node, good_by_node, predecessors_of, searched
-from headway.flows.running.flow_changes import EarlierRun, FlowChanges, flow_changes
 from headway.flows.running.flow_form import form_of, nodes_of
-from headway.flows.running.flow_source import FlowSource, routes_of
-from headway.flows.running.key_context import context_of, contexts, older_units
+from headway.flows.running.intake.flow_source import FlowSource, routes_of
+from headway.flows.running.reuse.answer_reuse import failed_by_node, good_by_node, predecessors_of, searched
+from headway.flows.running.reuse.flow_changes import EarlierRun, FlowChanges, flow_changes
+from headway.flows.running.reuse.key_context import context_of, contexts, older_units
 from headway.jobs.base import JobSource
 from headway.stores.records import Job
 from headway.stores.store import Store
