@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 _FATAL: Final = re.compile(r"^Fatal Python error: .*$", re.MULTILINE)
 _STACK: Final = re.compile(r"^Current thread 0x.*\n((?:  .*(?:\n|\Z))+)", re.MULTILINE)
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
-_OURS: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OURS: Final = str(Path(__file__).absolute().parents[2]) + os.sep
 _PYTHONS: Final = os.path.dirname(os.__file__) + os.sep
 _INSTALLED: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
