@@ -9,6 +9,7 @@ that is a forecast: units whose reads and items turn out to be the same keep the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -99,21 +100,12 @@ def flow_changes(
     again: Mapping[str, str],
 ) -> FlowChanges:
     """Compare a flow with the jobs before it, the last one (`since`) first. `again`: why nodes run again by `--from`, by path."""
-    rest = iter(earlier)
-    last = next(rest)
-    reasons, answers = _Reasons(last, now, again).found(), dict(last.answers)
-    old = {one.path for one in nodes_of(last.form.spec) if has_units(one)}
-    removed = old - set(present := [one.path for one in nodes_of(now[0].spec) if has_units(one)])
-    while not_answered := [path for path in present if path not in answers]:
-        before = next(rest, None)
-        if before is None:
-            break
-        if found := [path for path in not_answered if path in before.answers]:
-            why = _Reasons(before, now, again).found()
-            answers |= {path: before.answers[path] for path in found}
-            reasons = {path: one for path, one in reasons.items() if path not in found}
-            reasons |= {path: why[path] for path in found if path in why}
-            old.update(found)
+    jobs = iter(earlier)
+    last = next(jobs)
+    present = [one.path for one in nodes_of(now[0].spec) if has_units(one)]
+    reasons, answers = _compared(chain((last,), jobs), now, again, present)
+    before = {one.path for one in nodes_of(last.form.spec) if has_units(one)}
+    old = before | answers.keys()
     return FlowChanges(
         since,
         tuple(KeptNode(path, answers[path]) for path in present if path not in reasons and path in answers),
@@ -124,9 +116,33 @@ def flow_changes(
         ),
         tuple(path for path in present if path in old and path not in reasons and path not in answers),
         tuple(path for path in present if path not in old),
-        tuple(sorted(removed)),
+        tuple(sorted(before - set(present))),
         tuple(one.path for one in nodes_of(now[0].spec) if one.node.kind == "human"),
     )
+
+
+def _compared(
+    earlier: Iterable[EarlierRun],
+    now: tuple[FlowForm, KeyContext],
+    again: Mapping[str, str],
+    present: Sequence[str],
+) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """Why nodes run again, and how many answers each has: by the newest job that has answers of it; if none has, by the last job."""
+    reasons: dict[str, list[str]] = {}
+    answers: dict[str, int] = {}
+    for before in earlier:
+        missing = [path for path in present if path not in answers]
+        found = [path for path in missing if path in before.answers]
+        is_last = not reasons and not answers
+        if found or is_last:
+            why = _Reasons(before, now, again).found()
+            judged = missing if is_last else found
+            reasons = {path: one for path, one in reasons.items() if path not in judged}
+            reasons |= {path: why[path] for path in judged if path in why}
+            answers |= {path: before.answers[path] for path in found}
+        if len(found) == len(missing):
+            break
+    return reasons, answers
 
 
 class _Reasons:
