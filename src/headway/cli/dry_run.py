@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,9 @@ from headway.wiring.job_forecast import JobForecast, forecast_job
 from headway.wiring.run_plan import RunFlags
 from headway.wiring.store_access import open_store_or_empty
 from headway.wiring.submission import free_output, output_of
+
+#: The kind of job whose units are no rows.
+_EVAL: Final = "eval"
 
 
 def dry_run(
@@ -59,6 +62,7 @@ class _RowPlan(NamedTuple):
 
     name: str
     ahead: JobForecast
+    word: str
 
     @property
     def units(self) -> int:
@@ -68,7 +72,7 @@ class _RowPlan(NamedTuple):
         return plan.plan_json(self.ahead)
 
     def show(self, note: str = "", *, err: bool = False) -> None:
-        plan.print_plan(f"{plan.heading(self.name, self.ahead)}{note}", self.ahead, err=err)
+        plan.print_plan(f"{plan.heading(self.name, self.ahead, self.word)}{note}", self.ahead, err=err)
 
 
 class _FlowPlan(NamedTuple):
@@ -100,7 +104,8 @@ def _planned(
         must_have_run(store, source)
         is_new = ahead.job is None and not options.fresh
         return _FlowPlan(source.name, ahead, changes_of(config, store, source) if is_new else None)
-    return _RowPlan(source.name, _ahead(config, store, source, flags, options))
+    word = "unit" if source.kind == _EVAL else "row"
+    return _RowPlan(source.name, _ahead(config, store, source, flags, options), word)
 
 
 def _ahead(

@@ -194,13 +194,13 @@ def limit_changes(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, 
     return limits_by_name(flags, check, only)
 
 
-def heading(name: str, ahead: JobForecast) -> str:
-    """The first line of a plan: the file and its rows."""
+def heading(name: str, ahead: JobForecast, word: str = "row") -> str:
+    """The first line of a plan: the file and its rows. `word`: what a row of the input is called."""
     from headway.display.formatting import count
 
     bad = ahead.survey.bad_rows
     left_out = f", {count(bad, 'bad row')} left out" if bad else ""
-    return f"{name}: {count(ahead.survey.rows, 'row')}{left_out}"
+    return f"{name}: {count(ahead.survey.rows, word)}{left_out}"
 
 
 def print_plan(first: str, ahead: JobForecast, *, err: bool = False) -> None:

@@ -28,7 +28,8 @@ def load(path: Path | None, start: Path, environ: Mapping[str, str]) -> Config:
     """The settings without flags. `path` is `--config`, `start` the working directory."""
     config = _from_file(path, start, environ) or _without_file(start)
     if not config.providers:
-        config = msgspec.structs.replace(config, providers=_from_environment(environ, dotenv_of(config)))
+        guessed = _from_environment(environ, dotenv_of(config))
+        config = msgspec.structs.replace(config, providers=guessed, providers_are_guessed=True)
     _check_provider(config, f"{config.path}: run.provider", ConfigError)
     if db := environ.get("HEADWAY_DB"):
         place = _database("HEADWAY_DB", db, start.absolute(), ConfigError)

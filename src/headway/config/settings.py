@@ -232,6 +232,10 @@ class Config(msgspec.Struct, frozen=True):
     run: RunConfig = RunConfig()
     #: Whether a flag, the environment or the file names `db`. Otherwise it is the default.
     db_is_named: bool = False
+    #: Whether no file names `providers`: they stand for the keys that are set, and change with them.
+    providers_are_guessed: bool = False
+    #: Providers that an eval describes: their settings are in its file.
+    of_eval: frozenset[str] = frozenset()
 
     @property
     def shown_db(self) -> str:

@@ -20,7 +20,15 @@ from headway.evals.template_language.js_values import json_text, text_of_value
 from headway.evals.template_language.work_limit import TemplateProblem, WorkLimit
 from headway.install_hint import install_command
 
-__all__ = ["TemplateProblem", "names_in", "render", "render_prompt", "render_rubric", "render_value"]
+__all__ = [
+    "TemplateProblem",
+    "has_open_tag",
+    "names_in",
+    "render",
+    "render_prompt",
+    "render_rubric",
+    "render_value",
+]
 
 _VARIABLE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}", re.ASCII)
 #: How often variables that name other variables are filled in.
@@ -84,7 +92,7 @@ def _language() -> ModuleType:
 
 def _render(text: str, values: Mapping[str, Any], limit: WorkLimit, *, partial: bool = False) -> str:
     """The text of a template. `partial`: a text with a tag that does not end in its line is no template."""
-    if not any(mark in text for mark in _MARKS) or (partial and _has_open_tag(text)):
+    if not any(mark in text for mark in _MARKS) or (partial and has_open_tag(text)):
         limit.spend(len(text))
         return text
     rendered: str = _language().rendered(text, values, limit)
@@ -101,7 +109,7 @@ def _render_deep(value: Any, values: Mapping[str, Any], limit: WorkLimit) -> Any
     return value
 
 
-def _has_open_tag(text: str) -> bool:
+def has_open_tag(text: str) -> bool:
     """Whether a line opens a tag and does not close it. Such a text is often no template but code or LaTeX."""
     if "{% raw %}" in text and "{% endraw %}" in text:
         return False
@@ -139,7 +147,7 @@ def _fill_once(name: str, filled: dict[str, Any], limit: WorkLimit) -> bool:
 
 def _rendered_variable(value: Any, values: Mapping[str, Any], limit: WorkLimit) -> Any:
     """A variable that is a template; as it is if it reads variables that do not exist."""
-    if not isinstance(value, str) or _has_open_tag(value):
+    if not isinstance(value, str) or has_open_tag(value):
         return value
     if not names_in(value) <= values.keys() | {"env"}:
         return value

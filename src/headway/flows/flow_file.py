@@ -92,6 +92,10 @@ def _checked(path: Path, outer: tuple[Path, ...]) -> CheckedFlow:
 def check_tree(tree: Marked, path: Path, outer: tuple[Path, ...] = ()) -> CheckedFlow:
     """Check a flow that was already read. `path` names it; its folder is that of relative paths."""
     problems = ProblemList()
+    if isinstance(tree.value, dict) and "graph" not in tree.value and "prompts" in tree.value:
+        hint = f"run it with 'headway eval {path.name}'"
+        problems.error(tree.key_lines.get("prompts", tree.line), "this is an eval, and no flow", hint)
+        return CheckedFlow(None, problems.found())
     flow = _FlowBuilder(path, problems, outer).build(tree)
     return CheckedFlow(None if problems.has_errors else flow, problems.found())
 

@@ -73,12 +73,8 @@ class ForecastRoute(msgspec.Struct, frozen=True):
     answer_model: AnswerModel
     #: Provider and model, as an input names them.
     name: str = ""
-
-    @property
-    def price_table(self) -> str:
-        """The table of headway.toml for its price."""
-        provider, _, model = self.name.partition("/")
-        return f'[providers.{provider}.models."{model}".prices]'
+    #: What sets its price, and where.
+    price_place: str = ""
 
 
 class LaneKnowledge(msgspec.Struct, frozen=True):

@@ -308,8 +308,8 @@ def _notes(key: str, known: LaneKnowledge, routes: Sequence[ForecastRoute], resu
         )
     if any(route.price is None for route in own):
         notes.append(
-            f"{known.name}: the price is unknown, and so is the cost: set input and output (USD per million tokens) in "
-            f"{', '.join(dict.fromkeys(route.price_table for route in own if route.price is None))}"
+            f"{known.name}: the price is unknown, and so is the cost: set "
+            f"{', '.join(dict.fromkeys(route.price_place for route in own if route.price is None))}"
         )
     if result.failed:
         notes.append(

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from headway.config import Config
+from headway.config.kinds import EVAL_KINDS
 from headway.core.lanes.estimate import ENOUGH
 from headway.forecast.answer_model import AnswerModel, model_of, model_of_new_prompts, model_of_other_rows
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
@@ -22,10 +23,12 @@ from headway.stores.records import Job, UsageSample
 from headway.stores.store import Store
 from headway.wiring.agent_work import is_program
 from headway.wiring.lane_records import LaneRecords, PlanKeys, WhatIf, changed
-from headway.wiring.model_prices import must_be_known, prices_of, required_price
+from headway.wiring.model_prices import must_be_known, price_place, prices_of, required_price
 from headway.wiring.program_plans import ProgramPlans, is_side_by_side
 from headway.wiring.usage_history import UsageHistory
 
+#: The kind of job whose units are no rows.
+_EVAL: Final = "eval"
 #: Recorded units of a model that a forecast uses.
 LESSONS: Final = 2_000
 
@@ -87,17 +90,18 @@ def forecast_job(
     if is_side_by_side(begun):
         way = msgspec.structs.replace(way, side_by_side=True)
     forecast = _with_caps(config, lanes.forecast(surveyed.loads, way, same))
-    forecast = _with_chains(_with_reuse(forecast, surveyed, sibling, earlier), surveyed)
+    word = "row" if source.kind != _EVAL else "unit"
+    forecast = _with_chains(_with_reuse(forecast, surveyed, sibling, earlier), surveyed, word)
     return JobForecast(surveyed, forecast, job)
 
 
-def _with_chains(forecast: Forecast, surveyed: Survey) -> Forecast:
-    """The forecast with a note about rows that wait for others: in the simulation they do not."""
+def _with_chains(forecast: Forecast, surveyed: Survey, word: str) -> Forecast:
+    """The forecast with a note about rows (of an eval: units) that wait for others: in the simulation they do not."""
     if not surveyed.waiting:
         return forecast
-    rows = "1 row waits" if surveyed.waiting == 1 else f"{surveyed.waiting:,} rows wait"
+    rows = f"1 {word} waits" if surveyed.waiting == 1 else f"{surveyed.waiting:,} {word}s wait"
     note = (
-        f"{rows} for answers of other rows, up to {surveyed.longest_chain:,} answers one after the other: "
+        f"{rows} for answers of other {word}s, up to {surveyed.longest_chain:,} answers one after the other: "
         "the time is without these waits, and their input is estimated"
     )
     return msgspec.structs.replace(forecast, notes=[note, *forecast.notes])
@@ -152,6 +156,16 @@ def _with_caps(config: Config, forecast: Forecast) -> Forecast:
     return msgspec.structs.replace(forecast, notes=notes)
 
 
+def _with_local(forecast: Forecast, loads: list[Load]) -> Forecast:
+    """The forecast with a note about code and programs of an eval: they have no tokens, and their time is not known."""
+    calls: dict[str, int] = {}
+    for load in loads:
+        calls[load.provider] = calls.get(load.provider, 0) + load.requests
+    listed = ", ".join(f"{count:,} of {name}" for name, count in calls.items())
+    note = f"calls without tokens are not in these figures: {listed}"
+    return msgspec.structs.replace(forecast, notes=[*forecast.notes, note])
+
+
 class _Lanes:
     """Finds what is known about every lane that a job needs."""
 
@@ -162,6 +176,10 @@ class _Lanes:
 
     def forecast(self, loads: list[Load], way: RunOptions, same: list[int]) -> Forecast:
         """The forecast of these loads. `same` are the jobs of the same rows."""
+        local = [load for load in loads if self._config.providers[load.provider].kind in EVAL_KINDS]
+        if local:
+            asked = [load for load in loads if all(load is not one for one in local)]
+            return _with_local(self.forecast(asked, way, same), local)
         programs = [load for load in loads if is_program(self._config.providers[load.provider])]
         others = [load for load in loads if not is_program(self._config.providers[load.provider])]
         found = self._simulated(others, way, same) if others or not programs else None
@@ -189,7 +207,11 @@ class _Lanes:
             lanes.setdefault(known.spec.key, known)
             model = self._model(load, same)
             price = prices[load.provider, load.model]
-            courses.append(ForecastRoute(known.spec.key, price, model, f"{load.provider}/{load.model}"))
+            name, place = (
+                f"{load.provider}/{load.model}",
+                price_place(self._config, load.provider, load.model),
+            )
+            courses.append(ForecastRoute(known.spec.key, price, model, name, place))
         return forecast(loads, courses, lanes, way, utc=self._records.utc)
 
     def _model(self, load: Load, same: list[int]) -> AnswerModel:

@@ -126,14 +126,20 @@ def required_price(config: Config, provider: str, model: str) -> Price:
     if price is None:
         raise ConfigError(
             f"{must_be_known(config, provider, model)}: the price of {provider}/{model} is not known",
-            hint=_remedy(provider, model),
+            hint=_remedy(config, provider, model),
         )
     return price
 
 
-def _remedy(provider: str, model: str) -> str:
-    table = f'[providers.{provider}.models."{model}".prices]'
-    text = f"set input and output in {table}, USD per million tokens (0 where it is free)"
+def price_place(config: Config, provider: str, model: str) -> str:
+    """What sets the price of a model, and where."""
+    if provider in config.of_eval:
+        return "inputCost and outputCost in config of the provider, USD per token"
+    return f'input and output in [providers.{provider}.models."{model}".prices], USD per million tokens'
+
+
+def _remedy(config: Config, provider: str, model: str) -> str:
+    text = f"set {price_place(config, provider, model)} (0 where it is free)"
     return text if edition() else f"the price list is missing ({install_command('prices')}); or {text}"
 
 
@@ -152,7 +158,7 @@ def unpriced_line(config: Config, prices: Mapping[Model, Price | None]) -> str:
         return ""
     names = ", ".join(f"'{name}/{model}'" for name, model in missing[:5])
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-    return f"no price is known for {names}{more}: the cost is not counted; {_remedy(*missing[0])}"
+    return f"no price is known for {names}{more}: the cost is not counted; {_remedy(config, *missing[0])}"
 
 
 # -- the cache -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from headway.batch.outputs.ownership import note_written, wrote
 from headway.jobs.base import FileJobKind, JobOutput, OutputOptions, ReportKind
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -33,6 +34,9 @@ class ReportFiles:
     def finish(self) -> None:
         with self._open_store() as store:
             job = store.job(self._job.name) or self._job
+            for path in (self._options.path, *self._options.more):
+                if wrote(store, str(path)) is None:
+                    note_written(store, job, path)
             write_reports(self._kind, store, job, self._options)
 
     def close(self) -> None:

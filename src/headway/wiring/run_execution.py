@@ -62,7 +62,8 @@ def _output_options(config: Config, job: Job, flags: RunFlags) -> OutputOptions:
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
     """Write the output of a job from the store, without a run."""
     kind, options = file_kind_of(job), _output_options(config, job, flags)
-    kind.claim_output(options, job.name)
+    with open_store(config) as store:
+        kind.claim_output(options, job.name, store=store)
     output = output_of_kind(kind, lambda: open_store(config), job, options)
     try:
         output.open()

@@ -103,8 +103,8 @@ def test_an_assertion_and_its_negation(name: str, value: Any, output: Any, passe
 @pytest.mark.parametrize(
     ("spec", "error"),
     [
-        (assertion("contains", ""), "neither a text nor a number"),
-        (assertion("contains", "{{ missing }}"), "neither a text nor a number"),
+        (assertion("contains", ""), "its value is empty"),
+        (assertion("contains", "{{ missing }}"), "check the names of its variables"),
         (assertion("contains", "{{ x | nope }}"), "no filter 'nope'"),
         (assertion("contains-any", '"open'), "does not end"),
         (assertion("regex", "("), "no regular expression"),

@@ -88,3 +88,10 @@ def test_no_yaml_no_mapping_and_no_file(tmp_path: Path) -> None:
 def test_the_page_of_keys_is_current() -> None:
     done = subprocess.run([sys.executable, "tools/draw_eval_keys.py", "--check"], cwd=ROOT, check=False)
     assert done.returncode == 0
+
+
+def test_lists_that_multiply_without_end_are_an_error(tmp_path: Path) -> None:
+    letters = ", ".join("abcdefghij" * 10)
+    names = ", ".join(f"{name}: [{letters}]" for name in "uvwxyz")
+    [found] = errors(written(tmp_path, BASE + f"tests: [{{vars: {{{names}}}}}]\n"))
+    assert found.startswith("the eval has 1,000,000,000,000 cells; at most 10,000,000 are run")

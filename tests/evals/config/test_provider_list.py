@@ -131,9 +131,19 @@ def test_maps_files_and_lists(tmp_path: Path) -> None:
     assert found[1].prompts == ("Say {{x}}",)
 
 
-def test_equal_providers_have_one_name_and_others_have_names_of_their_own(tmp_path: Path) -> None:
+def test_names_follow_from_the_place_and_not_from_limits_or_order(tmp_path: Path) -> None:
+    one = "{id: 'openai:a', config: {apiBaseUrl: 'http://127.0.0.1:1'}}"
+    two = "{id: 'openai:a', config: {apiBaseUrl: 'http://127.0.0.1:2', rateLimit: {rpm: 5}}}"
+    first, second = (one.provider for one in providers_of(tmp_path, f"providers: [{one}, {two}]\n"))
+    assert len({"openai", first, second}) == 3
+    assert [one.provider for one in providers_of(tmp_path, f"providers: [{two}, {one}]\n")] == [second, first]
+    other = two.replace("rpm: 5", "rpm: 6")
+    assert [one.provider for one in providers_of(tmp_path, f"providers: [{other}]\n")] == [second]
+
+
+def test_providers_of_one_place_have_one_name(tmp_path: Path) -> None:
     text = "providers: [openai:a, openai:b, {id: 'openai:c', config: {rateLimit: {rpm: 5}}}]\n"
-    assert [one.provider for one in providers_of(tmp_path, text)] == ["openai", "openai", "openai-2"]
+    assert [one.provider for one in providers_of(tmp_path, text)] == ["openai", "openai", "openai"]
 
 
 def test_a_lane_has_one_set_of_limits(tmp_path: Path) -> None:
@@ -155,7 +165,7 @@ def test_names_of_headway_toml(tmp_path: Path) -> None:
     path = written(tmp_path, PROMPTS + text)
     found = read(path, config=settings(tmp_path, alpha=alpha, openai=openai)).providers
     assert [(one.provider, one.model) for one in found] == [
-        ("alpha", "m1"), ("alpha", "m2"), ("alpha", "m3"), ("alpha-2", "m4"), ("openai", "gpt-x"),
+        ("alpha", "m1"), ("alpha", "m2"), ("alpha", "m3"), ("alpha", "m4"), ("openai", "gpt-x"),
     ]  # fmt: skip
     assert [one.brings is None for one in found] == [True, True, True, False, True]
     limits = brought(found[3]).limits_for("m4")

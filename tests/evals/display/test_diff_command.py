@@ -58,7 +58,7 @@ def test_the_files_of_a_run(stage: Stage, headway: Headway) -> None:
     done = headway("eval", path.name, *(word for name in names for word in ("--out", name)))
     assert done.code == 5, done.err
     assert "2 of 3 passed, 1 failed" in done.out
-    assert "failed: row 1" in done.out
+    assert "failed: row 2" in done.out
     rows = json.loads((stage.root / "all.json").read_text())["results"]["results"]
     assert [row["success"] for row in rows] == [True, False, True]
     assert rows[0]["response"]["output"] == "echo: say one"

@@ -142,7 +142,7 @@ def test_the_xml_is_what_test_views_expect(tmp_path: Path) -> None:
 def test_an_answer_cannot_close_its_element(tmp_path: Path) -> None:
     text = written(tmp_path, ".xml", shop())
     assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202e]", text)
-    failure = ElementTree.fromstring(text).find("testsuite/testcase[@name='row 3']/failure")
+    failure = ElementTree.fromstring(text).find("testsuite/testcase[@name='row 4']/failure")
     assert failure is not None
     assert "</failure>]]> <script>alert(1)</script>" in (failure.text or "")
 

@@ -33,6 +33,16 @@ def active(page: Page) -> tuple[int, int]:
     return place[0], place[1]
 
 
+def test_pairs_that_may_be_noise_are_counted_and_not_listed(page: Page) -> None:
+    pairs = eval_statistics(support_eval()).comparisons
+    clear = sum(pair.winner is not None for pair in pairs)
+    lines = page.locator(".verdicts li").all_inner_texts()
+    assert 0 < clear < len(pairs)
+    assert lines[-1] == f"{len(pairs) - clear} other pairs of columns: the differences may be noise"
+    assert [line for line in lines[:-1] if " is better than " not in line] == []
+    assert len(lines) - 1 == min(clear, 6)
+
+
 def test_the_figures_are_those_of_the_statistics(page: Page) -> None:
     statistics = eval_statistics(support_eval())
     rates = page.locator(".rate b").all_inner_texts()

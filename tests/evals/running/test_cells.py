@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -139,3 +140,13 @@ def test_a_template_error_stops_before_anything_is_sent(evals: EvalRuns) -> None
     with pytest.raises(HeadwayError, match="nofilter"):
         evals.run(spec)
     assert evals.sent() == sent
+
+
+def test_a_grader_is_asked_by_the_api_that_its_id_names(evals: EvalRuns) -> None:
+    judge = named("beta", "judge", endpoint="responses")
+    rubric = AssertionSpec(type="llm-rubric", value="is kind", grader=judge)
+    evals.run(evals.spec(tests=rows_of(["one"], asserts=(rubric,))))
+    with evals.store() as store:
+        [(_, _, _, path, body)] = store.unchanged.sent_requests(evals.job.id)
+    assert path == "/v1/responses"
+    assert json.loads(body).keys() == {"model", "input"}

@@ -14,6 +14,7 @@ from headway.errors import UsageError
 if TYPE_CHECKING:
     from headway.cli.shared.detach import Detachment
     from headway.config import Config
+    from headway.evals.config.eval_file import CheckedEval
     from headway.evals.running.eval_source import EvalSource
     from headway.evals.running.job_kind import EvalKind
     from headway.evals.spec import EvalSpec
@@ -47,10 +48,31 @@ def command(path: Path | None, **flags: Any) -> int:
 
     file = path or _usual_file()
     if flags.pop("check"):
-        from headway.cli.evals.check import list_unsupported
-
-        return list_unsupported(file, as_json=flags["as_json"])
+        return _check(file, **flags)
     return detachable(lambda detachment: _run(file, detachment, **flags), flags)
+
+
+def _check(file: Path, *, config: Path | None, db: str | None, as_json: bool, **flags: Any) -> int:
+    from headway.cli.evals.check import list_unsupported
+    from headway.cli.shared import workspace
+    from headway.evals.running.job_kind import EvalKind
+
+    settings = workspace.settings_for(EvalKind(), config, db, provider=None, model=(), **flags)
+    return list_unsupported(file, _checked(file, settings), as_json=as_json)
+
+
+def _checked(file: Path, settings: Config) -> CheckedEval:
+    """The eval of a file, or what is wrong with it."""
+    import os
+
+    from headway.config import dotenv_of
+    from headway.evals.config.eval_file import check_eval
+
+    if not file.is_file():
+        raise UsageError(
+            f"there is no file {file}", hint="name a configuration, such as promptfooconfig.yaml"
+        )
+    return check_eval(file.absolute(), config=settings, environ={**dotenv_of(settings), **os.environ})
 
 
 def _usual_file() -> Path:
@@ -148,18 +170,14 @@ def _run_flags(kind: EvalKind, source: EvalSource, outs: tuple[Path, ...], flags
 
 def _source(file: Path, settings: Config, flags: dict[str, Any]) -> EvalSource:
     """The eval as its file and the flags want it."""
-    import os
-
-    from headway.config import dotenv_of
-    from headway.evals.config.eval_file import read_eval
+    from headway.cli.shared.printing import say_unless
+    from headway.evals.config.eval_file import spec_of
     from headway.evals.running.eval_source import EvalSource
 
-    if not file.is_file():
-        raise UsageError(
-            f"there is no file {file}", hint="name a configuration, such as promptfooconfig.yaml"
-        )
-    environ = {**dotenv_of(settings), **os.environ}
-    spec = read_eval(file.absolute(), config=settings, environ=environ)
+    checked = _checked(file, settings)
+    spec = spec_of(checked, file.absolute())
+    for problem in checked.problems:
+        say_unless(flags["quiet"])(problem.text(file.name))
     return EvalSource(_selected(spec, settings, flags))
 
 

@@ -37,7 +37,7 @@ _EVAL = (
     click.option("--out", "outs", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Write the results to FILE: .json, .csv, .xml (JUnit), .md or .html. Repeatable. Default: outputPath of CONFIG, or CONFIG.results.json."),
     click.option("--force", is_flag=True, help="Replace an existing file that is no report of an eval."),
     safe_cells_option,
-    click.option("--check", is_flag=True, help="List what CONFIG uses and is not supported; run nothing."),
+    click.option("--check", is_flag=True, help="List everything in CONFIG that is wrong or not supported; run nothing."),
     click.option("--dry-run", is_flag=True, help="Check the input and show the plan; send and write nothing."),
     click.option("--name", callback=job_name, metavar="NAME", help="Name of the new job."),
     click.option("--fresh", is_flag=True, help="Start over as a new job, and ask everything again."),

@@ -14,6 +14,7 @@ from headway.display.evals.figures_text import (
     percent,
     points,
     points_interval,
+    row_title,
 )
 from headway.display.evals.results_json import encoded
 from headway.display.formatting import count, short
@@ -83,15 +84,13 @@ def cell_title(cell: CellDifference) -> str:
         f"{name}={short(_text(value), _VALUE)}" for name, value in cell.vars.items()
     )
     again = f", repetition {cell.repetition + 1}" if cell.repetition else ""
-    title = f" ({short(about, _NAME)})" if about else ""
+    row = row_title(cell.second.row, short(about, _NAME))
     scores = f"{cell.first.score:.2f} → {cell.second.score:.2f}"
     reason = (
         cell.second.reason if cell.kind == "worse" else cell.first.reason if cell.kind == "better" else ""
     )
     why = f": {short(reason)}" if reason else ""
-    return (
-        f"{cell.kind}: row {cell.second.row}{title}{again}, {_name(cell.second_column)}, score {scores}{why}"
-    )
+    return f"{cell.kind}: {row}{again}, {_name(cell.second_column)}, score {scores}{why}"
 
 
 def cell_parts(cell: CellDifference) -> Iterator[Part]:

@@ -133,3 +133,9 @@ def short_names(columns: tuple[Column, ...]) -> dict[int, str]:
     if one_provider:
         return {column.prompt_index: column.prompt_label for column in columns}
     return {column.prompt_index: column_name(column) for column in columns}
+
+
+def row_title(row: int, description: str) -> str:
+    """ "row 3 (greeting)". Rows count from 1, as in the names of tests without one: `Row #3`."""
+    name = f"row {row + 1}"
+    return name if description in ("", f"Row #{row + 1}") else f"{name} ({description})"

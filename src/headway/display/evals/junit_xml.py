@@ -100,7 +100,7 @@ def _counts(counts: CellCounts, time_ms: float) -> str:
 
 def _case(cell: CellResult, suite: str) -> str:
     title = f": {cell.description}" if cell.description else ""
-    name = _attribute(f"row {cell.test_index}{title}")
+    name = _attribute(f"row {cell.test_index + 1}{title}")
     time = (cell.latency_ms or 0.0) / 1000
     head = f'    <testcase classname={_attribute(suite)} name={name} time="{time:.3f}"'
     match cell.status:

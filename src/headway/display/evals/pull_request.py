@@ -118,7 +118,7 @@ def _failures(summary: EvalSummary, room: int) -> str:
 def _failure(failure: CellFailure, name: str) -> Iterator[str]:
     word = {"fail": "failed", "timeout": "timed out"}.get(failure.status, failure.status)
     title = f" {code(failure.description)}" if failure.description else ""
-    yield f"**Row {failure.row}{title}, {name}: {word}**"
+    yield f"**Row {failure.row + 1}{title}, {name}: {word}**"
     yield ""
     yield from _fenced(failure.reason or "no reason is given")
     if failure.output is not None:

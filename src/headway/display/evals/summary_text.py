@@ -24,6 +24,7 @@ from headway.display.evals.figures_text import (
     pair_lines,
     percent,
     rate_text,
+    row_title,
     short_names,
 )
 from headway.display.formatting import short
@@ -129,10 +130,9 @@ def _failure_lines(summary: EvalSummary, width: int) -> Iterator[str]:
 
 def _failure(failure: CellFailure, names: dict[int, str]) -> str:
     word = {"fail": "failed", "timeout": "timed out"}.get(failure.status, failure.status)
-    title = f" ({_name(failure.description)})" if failure.description else ""
     column = _name(names[failure.column.prompt_index])
     reason = short(one_line(" ".join(failure.reason.split())), _REASON) or "no reason is given"
-    return f"{word}: row {failure.row}{title}, {column}: {reason}"
+    return f"{word}: {row_title(failure.row, _name(failure.description))}, {column}: {reason}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

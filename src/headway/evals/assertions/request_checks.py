@@ -14,7 +14,8 @@ def _threshold(demand: Demand, unit: str) -> float:
 def cost(demand: Demand, answer: GradedAnswer) -> Finding:
     threshold = _threshold(demand, "USD")
     if answer.cost_usd is None:
-        raise CannotJudge("the cost of the answer is not known", hint="set prices in headway.toml")
+        hint = "set inputCost and outputCost in config of the provider, and ask again with --fresh"
+        raise CannotJudge("the cost of the answer is not known", hint=hint)
     return Finding(
         answer.cost_usd <= threshold, f"it cost {answer.cost_usd:.2g} USD; the threshold is {threshold:g}"
     )

@@ -23,9 +23,11 @@ _FIELD: Final = re.compile(r'\s*(?:"((?:[^"\\]|""|\\.)*+)"\s*(?:,|$)|([^,]*+)(?:
 def equals(demand: Demand, answer: GradedAnswer) -> Finding:
     """Objects and lists are compared with the JSON of the answer, everything else as text."""
     if isinstance(demand.value, dict | list | tuple) or demand.value is None:
-        return Finding(_equals_json(demand.value, answer.text), f"compared with {json_text(demand.value)}")
-    expected = text_of_value(demand.value)
-    return Finding(answer.text == expected, f"compared with '{expected}'")
+        equal, expected = _equals_json(demand.value, answer.text), json_text(demand.value)
+    else:
+        expected = text_of_value(demand.value)
+        equal, expected = answer.text == expected, f"'{expected}'"
+    return Finding(equal, f"the answer {'is' if equal else 'is not'} {expected}")
 
 
 def _equals_json(expected: Any, text: str) -> bool:
@@ -86,6 +88,8 @@ def _sought(demand: Demand) -> str:
     value = demand.value
     if (isinstance(value, str) and value) or (is_number(value) and value == value):
         return text_of_value(value)
+    if value == "":
+        raise CannotJudge("its value is empty", hint="write a text, and check the names of its variables")
     raise CannotJudge("its value is neither a text nor a number", hint="write under 'value' what to look for")
 
 

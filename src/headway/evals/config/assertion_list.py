@@ -24,6 +24,7 @@ from headway.evals.config.source_file import SCHEME, SourceFile
 from headway.evals.spec import AssertionSpec, Code, CodeLanguage, EvalProvider
 
 SET: Final = "assert-set"
+_BEST: Final = "select-best"
 _NOT: Final = "not-"
 
 
@@ -70,6 +71,7 @@ class AssertionReader:
         if kind is None:
             return None
         name, negated = kind
+        _check_idle(fields, name, place, source)
         value = fields.get("value")
         spec = AssertionSpec(
             type=name,
@@ -148,6 +150,26 @@ def _rubric(fields: Fields, place: str, source: SourceFile) -> str:
 
 def _transform(fields: Fields, place: str, source: SourceFile) -> Code | None:
     return read_code(fields["transform"], f"{place}.transform", source) if "transform" in fields else None
+
+
+def _check_idle(fields: Fields, name: str, place: str, source: SourceFile) -> None:
+    """Report keys that change nothing for this type."""
+    kind = KINDS[name]
+    has = {
+        "value": bool(kind.value) or name in CODE_TYPES,
+        "threshold": bool(kind.threshold),
+        "provider": kind.needs in ("grader", "embedding", "row"),
+        "rubricPrompt": kind.needs in ("grader", "row"),
+        "config": name in (*CODE_TYPES, *FACTUALITY_TYPES),
+        "transform": name not in (SET, _BEST),
+        "weight": name != _BEST,
+        "metric": name != _BEST,
+    }
+    for key, is_used in has.items():
+        if key in fields and not is_used:
+            source.refuse(
+                fields.lines[key], f"{place}.{key}", f"it changes nothing for '{name}'", "leave it out"
+            )
 
 
 def with_factuality(assertion: AssertionSpec, scores: Any) -> AssertionSpec:

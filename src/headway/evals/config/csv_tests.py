@@ -36,7 +36,7 @@ _ASSERTION: Final = re.compile(
 _LISTS: Final = ("contains-any", "contains-all", "icontains-any", "icontains-all")
 #: Types that get a threshold in a table even if none is written.
 _WITH_THRESHOLD: Final = {
-    "cost": 0.75, "latency": 0.75, "levenshtein": 0.75, "rouge-n": 0.75, "starts-with": 0.75, "similar": 0.8,
+    "cost": 0.75, "latency": 0.75, "levenshtein": 0.75, "rouge-n": 0.75, "similar": 0.8,
 }  # fmt: skip
 _UNSPLIT: Final = ("is-json", "contains-json")
 _CODE_PREFIXES: Final = {
@@ -229,7 +229,7 @@ def _assertion_fields(text: str) -> tuple[tuple[str, Any], ...]:
     fields: list[tuple[str, Any]] = [("type", (match[1] or "") + kind)]
     if match[4] is not None:
         fields.append(("value", _cell_value(kind, match[4])))
-    if kind in _WITH_THRESHOLD:
+    if match[3] or kind in _WITH_THRESHOLD:
         fields.append(("threshold", float(match[3]) if match[3] else _WITH_THRESHOLD[kind]))
     return tuple(fields)
 

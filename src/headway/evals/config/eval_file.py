@@ -23,15 +23,18 @@ from headway.evals.config.file_trees import config_tree, file_tree
 from headway.evals.config.graders import GraderReader, Graders
 from headway.evals.config.key_sections import Fields, kind_of_value
 from headway.evals.config.key_tables import COMMAND_LINE_OPTIONS, EVALUATE_OPTIONS, FILE
-from headway.evals.config.matrix import cell_count, takes_prompt, takes_provider
+from headway.evals.config.matrix import cell_count, size_problem, takes_prompt, takes_provider
 from headway.evals.config.prompt_list import read_prompts
 from headway.evals.config.provider_list import ProviderReader
 from headway.evals.config.provider_settings import SettingsReader, check_env, check_lanes
 from headway.evals.config.source_file import EvalProblems, SourceFile, Unsupported
+from headway.evals.config.template_check import check_templates
 from headway.evals.config.test_list import TestParts, TestReader, finished
 from headway.evals.spec import EvalProvider, EvalSpec, PromptSpec, TestSpec
 
-_SECRETS: Final = re.compile(r"(api_?key|token|secret|password|authorization|credential)s?$", re.IGNORECASE)
+_SECRETS: Final = re.compile(
+    r"(api[-_]?key|token|secret|password|authorization|credential)s?$", re.IGNORECASE
+)
 _BLOT: Final = "(removed)"
 _DEFAULT_PROMPT: Final = "{{prompt}}"
 
@@ -46,7 +49,11 @@ class CheckedEval(msgspec.Struct, frozen=True):
 
 def read_eval(path: Path, *, config: Config, environ: Mapping[str, str]) -> EvalSpec:
     """Read a configuration. Raises `InputError` with every error."""
-    checked = check_eval(path, config=config, environ=environ)
+    return spec_of(check_eval(path, config=config, environ=environ), path)
+
+
+def spec_of(checked: CheckedEval, path: Path) -> EvalSpec:
+    """The eval that was checked. Raises `InputError` with every error."""
     if checked.spec is not None:
         return checked.spec
     errors = [one.text(str(path)) for one in checked.problems if one.severity == "error"]
@@ -110,6 +117,7 @@ class _EvalBuilder:
             **self._run_options(fields),
         )
         self._check_references(spec)
+        check_templates(spec, source)
         return spec
 
     def _env(self, tree: Marked) -> dict[str, str]:
@@ -221,6 +229,8 @@ class _EvalBuilder:
             value = one.plain()
             if not isinstance(value, dict) or not {"name", "value"} <= value.keys():
                 self._source.error(one.line, f"{place}: expected 'name' and 'value'")
+            elif unknown := sorted(value.keys() - {"name", "value"}):
+                self._source.error(one.line, f"{place}.{unknown[0]}: unknown key")
             elif not isinstance(value["value"], str | int | float):
                 self._source.error(one.line, f"{place}.value: expected an expression, such as 'accuracy / 2'")
             elif problem := problem_of_expression(str(value["value"])):
@@ -246,6 +256,8 @@ class _EvalBuilder:
                 self._check_test(test, spec)
         if not self._source.problems.has_errors and cell_count(spec) == 0:
             problems.error(0, "no test has a provider and a prompt to run with")
+        if too_large := size_problem(spec):
+            problems.error(0, too_large, "lists of variables multiply: write fewer, or the tests that matter")
 
     def _check_test(self, test: TestSpec, spec: EvalSpec) -> None:
         for name in test.prompts:

@@ -39,6 +39,9 @@ class GraderReader:
                     source.refuse(
                         node.key_lines.get(name, node.line), f"{place}.{name}", "there are no such graders"
                     )
+            for name in value.keys() - {*_TYPES, *_OTHER_TYPES}:
+                line = node.key_lines.get(name, node.line)
+                source.unknown(line, f"{place}.{name}: unknown key", name, _TYPES)
             read = {
                 name: self._one(value[name], f"{place}.{name}", source) for name in _TYPES if name in value
             }
@@ -51,6 +54,10 @@ class GraderReader:
     def _one(self, node: Marked, place: str, source: SourceFile) -> EvalProvider | None:
         if isinstance(node.value, str) and node.value in self._known:
             return self._known[node.value]
+        for name in ("prompts", "transform"):
+            if isinstance(node.value, dict) and name in node.value:
+                line = node.key_lines.get(name, node.line)
+                source.refuse(line, f"{place}.{name}", "it changes nothing for a grader", "leave it out")
         read = self._reader.entry(node, place, source)
         if len(read) > 1:
             source.error(node.line, f"{place}: a grader is one provider, and this is a list of {len(read)}")

@@ -56,11 +56,18 @@ class EvalKey(msgspec.Struct, frozen=True):
     meaning: str
     refused: bool = False
     instead: str = ""
+    #: Values of a refused key that say what is the case anyway.
+    agrees: tuple[Any, ...] = (None, False, [], {})
 
 
 def refused(why: str, instead: str = "") -> EvalKey:
     """A key that is known and not supported."""
     return EvalKey(ANY, why, True, instead)
+
+
+def refused_unless(value: Any, why: str, instead: str = "") -> EvalKey:
+    """A key of which only one value is the case here."""
+    return EvalKey(ANY, why, True, instead, (None, value))
 
 
 def unused(meaning: str) -> EvalKey:
@@ -104,7 +111,7 @@ class KeySection:
         if key is None and not self.others:
             source.unknown(line, f"{full}: unknown key", name, self.keys)
         elif key is not None and key.refused:
-            if inner.value not in (None, False) and inner.value != [] and inner.value != {}:
+            if not any(type(one) is type(inner.value) and one == inner.value for one in key.agrees):
                 source.refuse(line, full, key.meaning, key.instead)
         elif inner.value is None:
             return

@@ -20,6 +20,7 @@ from headway.evals.config.key_sections import (
     EvalKey,
     KeySection,
     refused,
+    refused_unless,
     unused,
 )
 
@@ -59,7 +60,7 @@ FILE: Final = KeySection(
         "metadata": EvalKey(MAPPING, "Metadata of every test."),
         "$schema": unused("For editors; not used."),
         "sharing": EvalKey(ANY, "Only false: nothing is ever shared."),
-        "writeLatestResults": unused("Not used: every job is kept."),
+        "writeLatestResults": refused_unless(True, "every job is kept", "delete the job afterwards"),
         "basePath": refused(
             "paths begin at the folder of the configuration", "move the file, or write the paths out"
         ),
@@ -102,7 +103,9 @@ EVALUATE_OPTIONS: Final = KeySection(
         "generateSuggestions": refused("prompts are not generated"),
         "suggestionsCount": refused("prompts are not generated"),
         "interactiveProviders": refused("a provider cannot ask the user", "set maxConcurrency: 1"),
-        "filterRange": refused("a range of tests is not chosen in the file", "use --filter-pattern"),
+        "filterRange": refused(
+            "a range of tests is not chosen in the file", "use --filter-first-n or --filter-pattern"
+        ),
         "isRedteam": refused("attacks are not generated"),
     },
 )
@@ -122,7 +125,7 @@ COMMAND_LINE_OPTIONS: Final = KeySection(
         "progressBar": unused("Not used: `--quiet` of the command line."),
         "table": unused("Not used."),
         "tableCellMaxLength": unused("Not used."),
-        "write": unused("Not used: every job is kept."),
+        "write": refused_unless(True, "every job is kept", "delete the job afterwards"),
         "share": refused("results are not sent anywhere", "write a file with --out results.html"),
         "noShare": unused("Nothing is ever shared."),
         "tags": EvalKey(MAPPING, "Words for people."),
@@ -131,7 +134,7 @@ COMMAND_LINE_OPTIONS: Final = KeySection(
         "filterProviders": refused("filters are chosen on the command line", "--filter-providers"),
         "filterTargets": refused("filters are chosen on the command line", "--filter-providers"),
         "filterFailing": refused("filters are chosen on the command line", "--filter-failing"),
-        "filterFirstN": refused("filters are chosen on the command line", "--filter-pattern"),
+        "filterFirstN": refused("filters are chosen on the command line", "--filter-first-n"),
         "filterSample": refused("filters are chosen on the command line", "--filter-pattern"),
     },
 )
@@ -184,11 +187,11 @@ PROVIDER_CONFIG: Final = KeySection(
         "passthrough": EvalKey(MAPPING, "Parameters that are sent as they are."),
         "extra_body": EvalKey(MAPPING, "The same."),
         "apiKeyRequired": unused("Not used: a server on this machine needs no key."),
-        "maxRetries": unused("Not used: headway.toml has the attempts."),
-        "showThinking": EvalKey(
-            SWITCH, "Whether the output contains the model's reasoning; it never does here."
+        "maxRetries": refused("headway.toml has the attempts", "set max_attempts in [run]"),
+        "showThinking": refused("the output never contains the model's reasoning"),
+        "omitDefaults": refused_unless(
+            True, "only parameters that are written are sent", "write temperature and max_tokens"
         ),
-        "omitDefaults": unused("Not used: only parameters that are written are sent."),
         "apiKey": refused("a key is never written into this file", "name its variable: apiKeyEnvar: NAME"),
         "organization": refused(
             "the header OpenAI-Organization is not sent", "use a key of that organization"
@@ -217,6 +220,11 @@ PROVIDER_CONFIG: Final = KeySection(
         "credentials": refused("service accounts are not used", "name the key's variable: apiKeyEnvar"),
     },
     others="a parameter of the request, if its API has it: see the parameters. Both `max_tokens` and `maxTokens` are understood",
+)
+_CATEGORY: Final = EvalKey(AMOUNT, "The score of an answer of this category.")
+FACTUALITY: Final = KeySection(
+    "factuality",
+    dict.fromkeys(("subset", "superset", "agree", "disagree", "differButFactual"), _CATEGORY),
 )
 RATE_LIMIT: Final = KeySection(
     "config.rateLimit",

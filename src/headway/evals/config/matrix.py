@@ -12,12 +12,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from headway.evals.records import Column
 from headway.evals.spec import Cell, EvalProvider, EvalSpec, PromptSpec, TestSpec
+
+#: Rows or cells of one eval. More are a mistake: a few lists of variables that multiply.
+MOST_CELLS: Final = 10_000_000
 
 
 class ColumnPlace(msgspec.Struct, frozen=True):
@@ -98,6 +101,12 @@ def cell_count(spec: EvalSpec) -> int:
     """Cells of the matrix, without making them."""
     places = column_places(spec)
     return sum(_rows_of(spec, test) * len(_places_of(test, spec, places)) for test in spec.tests)
+
+
+def size_problem(spec: EvalSpec) -> str:
+    """Why the matrix is too large; "" if it is not."""
+    size = max(row_count(spec), cell_count(spec))
+    return f"the eval has {size:,} cells; at most {MOST_CELLS:,} are run" if size > MOST_CELLS else ""
 
 
 def _rows_of(spec: EvalSpec, test: TestSpec) -> int:

@@ -39,6 +39,8 @@ RENAMED: Final = {
 }
 #: Keys whose parameters are sent as they are.
 _ANYTHING: Final = ("passthrough", "extra_body")
+#: What a request has besides parameters. `passthrough` cannot change it: the lane is the model's, and reports show the prompt.
+_NO_PARAMETERS: Final = ("model", "messages", "prompt", "input", "contents")
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -58,7 +60,7 @@ def read_parameters(
     result: dict[str, Any] = {}
     for name, node in nodes.items():
         if name in _ANYTHING and isinstance(node.value, dict):
-            result |= with_files(node.plain(), lines[name], f"{place}.{name}", source)
+            result |= _passed(node, lines[name], f"{place}.{name}", source)
             continue
         own = parameter_name(name)
         if not own:
@@ -70,3 +72,13 @@ def read_parameters(
         if value is not None:
             result[own] = value
     return result
+
+
+def _passed(node: Marked, line: int, place: str, source: SourceFile) -> dict[str, Any]:
+    """Parameters that are sent as they are."""
+    values: dict[str, Any] = with_files(node.plain(), line, place, source)
+    for name in _NO_PARAMETERS:
+        if name in values:
+            where = "the provider's id names the model" if name == "model" else "write it as a prompt"
+            source.refuse(node.key_lines.get(name, line), f"{place}.{name}", "it is no parameter", where)
+    return values

@@ -18,7 +18,8 @@ from headway.evals.config.key_sections import Fields, kind_of_value
 from headway.evals.config.key_tables import PROVIDER, PROVIDER_CONFIG
 from headway.evals.config.parameters import read_parameters
 from headway.evals.config.provider_ids import ProviderId, RefusedId, known_beginnings, parse_id
-from headway.evals.config.provider_settings import ModelSettings, ProviderNames, SettingsReader
+from headway.evals.config.provider_names import ProviderNames
+from headway.evals.config.provider_settings import ModelSettings, SettingsReader, check_env
 from headway.evals.config.source_file import SCHEME, SourceFile
 from headway.evals.programs.program_providers import program_provider
 from headway.evals.spec import EvalProvider
@@ -112,6 +113,9 @@ class ProviderReader:
         if target is None:
             return None
         prompts = fields.value("prompts", ())
+        if prompts == [] or prompts == "":
+            hint = "leave the key out for all prompts"
+            source.error(fields.lines["prompts"], f"{place}.prompts: it would get no prompt", hint)
         transform = fields.get("transform")
         return msgspec.structs.replace(
             target,
@@ -155,6 +159,11 @@ class ProviderReader:
             source.error(fields.lines["id"], f"{place}: provider '{name}' has no default model", hint)
             return None
         settings = self._model_settings(fields, place, source)
+        if settings.names_place or settings.env:
+            hint = f"write them into [providers.{name}] of headway.toml"
+            source.error(
+                fields.line, f"{place}: '{name}' has its address, key and region in headway.toml", hint
+            )
         model = model or table.model or ""
         brings = self._settings.changed(table, model, settings)
         return self._made(brings, table, model, settings)
@@ -163,6 +172,7 @@ class ProviderReader:
         self, parsed: ProviderId, fields: Fields, place: str, source: SourceFile
     ) -> EvalProvider | None:
         settings = self._model_settings(fields, place, source)
+        self._settings.check_used(parsed, settings, (place, fields.line), source)
         table = self._settings.table_for(parsed, settings)
         try:
             brings = (
@@ -173,21 +183,29 @@ class ProviderReader:
         except ConfigError as error:
             source.error(fields.line, f"{place}: {error.message}", error.hint or "")
             return None
-        made = self._made(brings, table or brings, parsed.model, settings)
+        is_usual = self._settings.is_usual(parsed, settings)
+        made = self._made(brings, table or brings, parsed.model, settings, is_usual=is_usual)
         return msgspec.structs.replace(made, endpoint=parsed.endpoint)
 
     def _made(
-        self, brings: ProviderConfig, table: ProviderConfig, model: str, settings: ModelSettings
+        self,
+        brings: ProviderConfig,
+        table: ProviderConfig,
+        model: str,
+        settings: ModelSettings,
+        *,
+        is_usual: bool = False,
     ) -> EvalProvider:
         """The provider; without `brings` if it is a table of headway.toml, unchanged."""
-        if brings == self._config.providers.get(table.name):
+        known = not self._config.providers_are_guessed
+        if known and brings == self._config.providers.get(table.name):
             return EvalProvider(id="", provider=table.name, model=model, options=settings.options)
-        named = self._names.named(brings)
+        named = self._names.named(brings, is_usual=is_usual)
         return EvalProvider(id="", provider=named.name, model=model, brings=named, options=settings.options)
 
     def _model_settings(self, fields: Fields, place: str, source: SourceFile) -> ModelSettings:
         """The settings of a provider of models, and the parameters of its requests."""
-        env = {name: str(value) for name, value in fields.value("env", {}).items()}
+        env = _env_of(fields, place, source)
         delay = float(fields.value("delay", 0.0)) / 1000
         if "config" not in fields:
             return ModelSettings(env=env, min_gap_s=delay)
@@ -207,7 +225,7 @@ class ProviderReader:
         config = fields.value("config", {})
         limits = self._settings.limits(fields.get("config"), f"{place}.config", source)
         own = {name: value for name, value in config.items() if name != "rateLimit"}
-        env = {**self._settings.env, **{name: str(value) for name, value in fields.value("env", {}).items()}}
+        env = {**self._settings.env, **_env_of(fields, place, source)}
         try:
             brings = program_provider(identity, own, source.root, env)
         except (ConfigError, UsageError) as error:
@@ -219,8 +237,13 @@ class ProviderReader:
         limits["min_gap_s"] = float(fields.value("delay", 0.0)) / 1000
         limits = {name: value for name, value in limits.items() if value}
         brings = msgspec.structs.replace(brings, limits=msgspec.structs.replace(brings.limits, **limits))
-        named = self._names.named(brings)
+        named = self._names.named(brings, is_usual=True)
         return EvalProvider(id="", provider=named.name, model=named.model or identity, brings=named)
+
+
+def _env_of(fields: Fields, place: str, source: SourceFile) -> dict[str, str]:
+    """The variables of one provider."""
+    return check_env(fields["env"], f"{place}.env", source) if "env" in fields else {}
 
 
 def _is_list(identity: str) -> bool:

@@ -57,24 +57,6 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.address or self.key_variable or self.api_version or self.region)
 
 
-class ProviderNames:
-    """Names for providers that ids describe: equal ones have one name, and no name is taken twice."""
-
-    def __init__(self, config: Config) -> None:
-        self._taken: dict[str, ProviderConfig] = dict(config.providers)
-
-    def named(self, provider: ProviderConfig) -> ProviderConfig:
-        """The provider under a name of its own: `openai`, `openai-2`, …."""
-        stem, number, name = provider.name, 1, provider.name
-        while name in self._taken:
-            if msgspec.structs.replace(self._taken[name], name=stem) == provider:
-                return self._taken[name]
-            number += 1
-            name = f"{stem}-{number}"
-        self._taken[name] = msgspec.structs.replace(provider, name=name)
-        return self._taken[name]
-
-
 class SettingsReader:
     """Reads the settings of providers. `environ` is the user's environment, `env` what the file adds to it."""
 
@@ -83,7 +65,10 @@ class SettingsReader:
 
     def read(self, fields: Fields, place: str, source: SourceFile, given: ModelSettings) -> ModelSettings:
         """The settings in `config`, added to those that are already known."""
-        address = next((str(fields.value(name)) for name in _ADDRESSES if name in fields), "")
+        named = [name for name in _ADDRESSES if name in fields]
+        for name in named[1:]:
+            source.error(fields.lines[name], f"{place}.{name}: {named[0]} is the address already")
+        address = str(fields.value(named[0])) if named else ""
         if address and "://" not in address:
             address = f"https://{address}"
         variable = fields.value("apiKeyEnvar", "")
@@ -140,6 +125,27 @@ class SettingsReader:
             table = msgspec.structs.replace(table, prices={**table.prices, model: settings.price})
         return table
 
+    def check_used(
+        self, parsed: ProviderId, settings: ModelSettings, place: tuple[str, int], source: SourceFile
+    ) -> None:
+        """Report settings that a vendor does not have, and variables that none of its settings reads."""
+        vendor, (at, line) = parsed.vendor, place
+        if settings.region and vendor.vendor != "bedrock":
+            source.refuse(
+                line, f"{at}.config.region", f"{vendor.title} has no regions here", "write apiBaseUrl"
+            )
+        if settings.api_version and vendor.vendor != "azure":
+            source.refuse(line, f"{at}.config.apiVersion", "only Azure's API has versions")
+        known = (
+            *vendor.address_variables,
+            *vendor.host_variables,
+            *(_REGIONS if vendor.vendor == "bedrock" else ()),
+        )
+        for name in settings.env:
+            if name not in known:
+                hint = f"it reads {', '.join(known)}" if known else "write it into env of the file"
+                source.refuse(line, f"{at}.env.{name}", "no setting of this provider reads it", hint)
+
     def described(self, parsed: ProviderId, settings: ModelSettings) -> ProviderConfig:
         """A provider that is in no headway.toml. Raises ConfigError in the words of the configuration."""
         vendor = BY_NAME[parsed.vendor.vendor]
@@ -162,6 +168,10 @@ class SettingsReader:
         except ConfigError as error:
             raise ConfigError(_in_words(error.message, vendor.name), hint=error.hint) from None
         return self.changed(self._with_other_key(made, parsed.vendor), parsed.model, settings)
+
+    def is_usual(self, parsed: ProviderId, settings: ModelSettings) -> bool:
+        """Whether nothing names another place than the vendor's own."""
+        return not settings.names_place and not self._address(parsed.vendor, settings)[1]
 
     def _with_other_key(self, provider: ProviderConfig, vendor: VendorIds) -> ProviderConfig:
         """The provider with the variable that promptfoo reads, if only that one is set."""

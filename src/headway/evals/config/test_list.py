@@ -21,7 +21,7 @@ from headway.evals.config.csv_tests import TableRow, assertion_node, table_rows
 from headway.evals.config.file_trees import file_tree
 from headway.evals.config.graders import GraderReader, Graders
 from headway.evals.config.key_sections import kind_of_value
-from headway.evals.config.key_tables import OPTIONS, SCENARIO, TEST
+from headway.evals.config.key_tables import FACTUALITY, OPTIONS, SCENARIO, TEST
 from headway.evals.config.parameters import read_parameters
 from headway.evals.config.source_file import SCHEME, SourceFile
 from headway.evals.config.variables import read_computed, read_vars, text_variable
@@ -208,6 +208,9 @@ class TestReader:
                     options[name] = self._graders.read(one, f"{place}.{name}", source)
                 case "rubricPrompt":
                     options[name] = read_rubric(one, f"{place}.{name}", source)
+                case "factuality":
+                    scores = FACTUALITY.read(one, f"{place}.{name}", source)
+                    options[name] = {category: score.value for category, score in scores.items()}
                 case _ if name in OPTIONS.keys:
                     options[name] = one.plain()
         return options

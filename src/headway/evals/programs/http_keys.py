@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,10 @@ _KEYS: Final = (
 )  # fmt: skip
 #: Keys that other parts read: limits of the lane, and the folder.
 _READ_ELSEWHERE: Final = ("rateLimit", "basePath")
+#: Names of headers and parameters that hold keys.
+_SECRETS: Final = re.compile(
+    r"(authorization|(api|access|subscription)[-_]?key|token|secret|password)$", re.IGNORECASE
+)
 _INSTEAD: Final = {
     "request": "write url, method, headers and body",
     "multipart": "write a provider in Python that sends the form",
@@ -40,10 +45,15 @@ def url_settings(url: str, config: Mapping[str, Any], folder: Path) -> UrlConfig
         _texts("queryParams", config.get("queryParams")),
     )
     _add_auth(config.get("auth"), headers, query)
+    _no_keys("headers", headers)
+    _no_keys("queryParams", query)
     body = config.get("body")
+    method = _text("method", config.get("method", "GET" if body is None else "POST"))
+    if method.upper() == "GET" and body is not None:
+        raise UsageError("config.body of an HTTP provider: GET sends none", hint="write method: POST")
     return UrlConfig(
         url=address,
-        method=_text("method", config.get("method", "GET" if body is None else "POST")),
+        method=method,
         headers=headers,
         query=query,
         body=body,
@@ -82,6 +92,16 @@ def _add_auth(auth: Any, headers: dict[str, str], query: dict[str, str]) -> None
             "config.auth of an HTTP provider: only type bearer (token) and api_key (keyName, value, placement) are supported",
             hint="write the header yourself in config.headers",
         )
+
+
+def _no_keys(key: str, texts: Mapping[str, str]) -> None:
+    """Raise if a key is written out: what is in the file is stored with the results."""
+    for name, text in texts.items():
+        if _SECRETS.search(name) and text.strip() and "{{" not in text:
+            raise UsageError(
+                f"config.{key}.{name}: a key is never written into this file",
+                hint="export it, and write {{env.NAME}}",
+            )
 
 
 def _text(key: str, value: Any) -> str:

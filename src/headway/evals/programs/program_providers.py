@@ -65,6 +65,8 @@ def _maker(provider_id: str) -> Callable[[str, _Config, Path], _Made] | None:
 
 
 def _echo(provider_id: str, config: _Config, folder: Path) -> _Made:
+    for key in config:
+        raise UsageError(f"{provider_id}: config.{key}: it answers with the prompt, and has no settings")
     return "echo", "echo", None
 
 

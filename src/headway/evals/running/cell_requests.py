@@ -29,13 +29,21 @@ from headway.evals.running.planned_units import CELL, EARLIER_TURNS, OUTPUT, QUE
 from headway.evals.running.target_requests import (
     ProgramRequests,
     SentRequest,
-    chat_request,
     embedding_request,
     is_program,
     messages_in,
     target_request,
 )
-from headway.evals.spec import AssertionSpec, Cell, Code, EvalProvider, EvalSpec, PromptSpec, TestSpec
+from headway.evals.spec import (
+    AssertionSpec,
+    Cell,
+    Code,
+    EvalEndpoint,
+    EvalProvider,
+    EvalSpec,
+    PromptSpec,
+    TestSpec,
+)
 from headway.stores.records import Job
 from headway.stores.store import Store
 
@@ -116,7 +124,7 @@ class LateCellRequests:
             if role.startswith(QUESTION)
         }
         question = grading.question(assertion, plan.question, answer, earlier)
-        return self._asked(target, question.messages, options)
+        return self._asked(target, question.messages, options, _grader_endpoint(values, cell, assertion))
 
     def _best(self, values: CellValues, index: int, plan: UnitPlan) -> SentRequest:
         edges = values.edges(index)
@@ -127,13 +135,16 @@ class LateCellRequests:
         assertion = with_rubric(values.test(cell), plan)
         question = grading.best_question(assertion, answers)
         options = _grader_options(values, cell, assertion, plan)
-        return self._asked(values.target(index), question.messages, options)
+        endpoint = _grader_endpoint(values, cell, assertion)
+        return self._asked(values.target(index), question.messages, options, endpoint)
 
-    def _asked(self, target: Target, messages: Any, options: Mapping[str, Any]) -> SentRequest:
+    def _asked(
+        self, target: Target, messages: Any, options: Mapping[str, Any], endpoint: EvalEndpoint
+    ) -> SentRequest:
         program = self._answers.program(target)
         if program is not None:
             return program.request(text_of_output(msgspec.to_builtins(messages)), {"vars": {}})
-        return chat_request(target, msgspec.to_builtins(messages), options)
+        return target_request(target, endpoint, msgspec.to_builtins(messages), options)
 
     def _code(self, values: CellValues, index: int, plan: UnitPlan) -> SentRequest:
         """Code of the configuration: it gets an output, or variables."""
@@ -193,6 +204,12 @@ def _grader_options(
     else:
         grader = grader_of(spec, values.test(cell), assertion)
     return {} if grader is None else grader.options
+
+
+def _grader_endpoint(values: CellValues, cell: Cell, assertion: AssertionSpec) -> EvalEndpoint:
+    """The API that a grader is asked by: the one that its id names."""
+    grader = grader_of(values.form.spec, values.test(cell), assertion)
+    return "chat" if grader is None else grader.endpoint
 
 
 def _transform_of(values: CellValues, cell: Cell, plan: UnitPlan) -> Code:

@@ -6,7 +6,7 @@ hundred thousand, and the form of every job is read by `headway jobs`. Cells are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -18,6 +18,7 @@ from headway.config import Config
 from headway.config import settings as config_settings
 from headway.config.settings import ProviderConfig
 from headway.errors import UsageError
+from headway.evals.config.provider_names import is_same_place, with_models_of
 from headway.evals.programs.code_providers import languages_of, with_code
 from headway.evals.running.planned_units import flat
 from headway.evals.spec import Cell, Code, CodeLanguage, EvalProvider, EvalSpec, TestSpec
@@ -91,12 +92,37 @@ def providers_of(spec: EvalSpec) -> Iterator[EvalProvider]:
 
 def brought(spec: EvalSpec) -> dict[str, ProviderConfig]:
     """The providers that an eval describes itself, by name."""
-    return {one.provider: one.brings for one in providers_of(spec) if one.brings is not None}
+    found: dict[str, ProviderConfig] = {}
+    for one in providers_of(spec):
+        if one.brings is not None:
+            found[one.provider] = with_models_of(found.get(one.provider, one.brings), one.brings)
+    return found
 
 
 def with_brought(config: Config, brings: dict[str, ProviderConfig]) -> Config:
-    """The settings with these providers. A table of headway.toml with the same name wins."""
-    return msgspec.structs.replace(config, providers={**brings, **config.providers})
+    """The settings with these providers. A table of headway.toml with the same name wins if it is for the same place: it has the limits of
+    today, and gets those that the eval sets for models.
+    """
+    return _with_tables(config, brings, with_models_of)
+
+
+def _with_tables(
+    config: Config,
+    brings: dict[str, ProviderConfig],
+    join: Callable[[ProviderConfig, ProviderConfig], ProviderConfig],
+) -> Config:
+    """The settings with these providers; where there is a table of the same name and place, with what `join` makes of both.
+
+    A table with the same name for another place does not count: the requests and the keys of an eval go where it says.
+    """
+    guessed = config.providers.keys() - config.of_eval if config.providers_are_guessed else ()
+    tables = {
+        name: join(table, brings[name]) if name in brings else table
+        for name, table in config.providers.items()
+        if name not in brings or (name not in guessed and is_same_place(table, brings[name]))
+    }
+    of_eval = config.of_eval | (brings.keys() - tables.keys())
+    return msgspec.structs.replace(config, providers={**brings, **tables}, of_eval=of_eval)
 
 
 def brought_by(job: Job) -> dict[str, ProviderConfig]:
@@ -110,7 +136,9 @@ def with_own(config: Config, job: Job) -> Config:
     # The languages are all that is needed of its code.
     tests = tuple(TestSpec(transform=Code(language=language)) for language in form.languages)
     brings = {name: _provider_of(values) for name, values in form.brings.items()}
-    return with_code(with_brought(config, brings), msgspec.structs.replace(form.spec, tests=tests))
+    # The settings may have the limits that the file sets today: they win over those of the job's first run.
+    known = _with_tables(config, brings, lambda table, own: with_models_of(table, with_models_of(own, table)))
+    return with_code(known, msgspec.structs.replace(form.spec, tests=tests))
 
 
 def _bare(provider: EvalProvider) -> EvalProvider:
@@ -223,7 +251,7 @@ def _identity(value: Any, files: set[Path]) -> Any:
     """A record as plain values, without what is not part of its identity. Adds the files of its code to `files`."""
     if isinstance(value, Code) and value.file is not None:
         files.add(value.file)
-    if isinstance(value, ProviderConfig):  # Its limits and its address are not part of it.
+    if isinstance(value, ProviderConfig):  # Its limits are not part of it; its address is in its name.
         return (
             None
             if value.kind_settings is None

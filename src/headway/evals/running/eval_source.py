@@ -17,6 +17,7 @@ from headway.config import Config, identity_of
 from headway.config.routing import Router, Target
 from headway.errors import HeadwayError, UsageError
 from headway.evals.config.matrix import cells as cells_of
+from headway.evals.config.matrix import size_problem
 from headway.evals.programs.code_providers import with_code
 from headway.evals.programs.code_requests import code_target
 from headway.evals.programs.program_requests import PATH as PROGRAM_PATH
@@ -92,7 +93,9 @@ class EvalSource:
 
     @cached_property
     def _size(self) -> tuple[int, int]:
-        """Rows and cells."""
+        """Rows and cells. Raises UsageError if there are too many, as `--repeat` may make them."""
+        if too_large := size_problem(self.spec):
+            raise UsageError(f"{self.name}: {too_large}", hint="choose fewer tests or repetitions")
         rows, cells, last = 0, 0, -1
         for cell in cells_of(self.spec):
             cells += 1

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from headway.batch.answer_text import answer_of
+from headway.batch.outputs.ownership import wrote
 from headway.config import Config
 from headway.engine.run_spec import Render
 from headway.errors import UsageError
@@ -96,9 +97,8 @@ class EvalKind(ReportKind):
         """Reports of any eval are replaced: a changed eval is a new job, and its reports stay where they were. Other files are not."""
         if store is None or options.force:
             return
-        own = {path for one in store.jobs() if one.kind == EVAL for path in _outputs_of(one, job)}
         for path in (options.path, *options.more):
-            if path.exists() and str(path) not in own:
+            if path.exists() and wrote(store, str(path)) is None:
                 raise UsageError(
                     f"{path} already exists and is no report of an eval", hint="replace it with --force"
                 )
@@ -127,7 +127,8 @@ class EvalKind(ReportKind):
 
     def origin(self, job: Job) -> str:
         form = form_of(job)
-        return f"eval {job.input}, {form.rows:,} rows, {form.cells:,} cells, results {job.out}"
+        rows = f"{form.rows:,} row{'s' * (form.rows != 1)}"
+        return f"eval {job.input}, {rows}, {form.cells:,} cell{'s' * (form.cells != 1)}, results {job.out}"
 
     def describe(self, job: Job, unit: UnitReport) -> UnitText:
         """What was asked, and what came back."""
@@ -143,13 +144,6 @@ class EvalKind(ReportKind):
             sections=sections,
             remarks=[_source_text(unit)] if unit.answer_of is not None else [],
         )
-
-
-def _outputs_of(one: Job, job: str) -> list[str]:
-    """The files that an eval has written. The job itself has written none before its first run."""
-    if one.name == job and one.started_utc is None:
-        return []
-    return [one.out, *one.settings.get("more_outputs", ())]
 
 
 def _asked(unit: UnitReport) -> Section:
@@ -169,10 +163,16 @@ def _source_text(unit: UnitReport) -> str:
     return f"answered without a call: it has the answer of {source.custom_id or source.index} in {whose}"
 
 
+def _counted(index: str) -> str:
+    """Rows and columns count from 1 for people, and from 0 in names of units."""
+    return str(int(index) + 1) if index.isdecimal() else index
+
+
 def _purpose(unit: str) -> str:
     """A unit in words."""
-    row, _, rest = unit.partition("/")
-    column, _, part = rest.partition("/")
+    first, _, rest = unit.partition("/")
+    second, _, part = rest.partition("/")
+    row, column = _counted(first), _counted(second)
     if rest == "vars":
         return f"variables of row {row}:"
     if rest.startswith("var."):

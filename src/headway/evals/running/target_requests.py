@@ -76,18 +76,28 @@ def chat_request(target: Target, prompt: str | Sequence[Any], options: Mapping[s
     router = OneTarget(target)
     fields: dict[str, Any] = {key: value for key, value in options.items() if key not in _OF_ROWS}
     if router.takes_any_row:
-        fields = {"prompt": _as_text(prompt)}
+        return _sent(router, target, {"prompt": _as_text(prompt)})
     elif isinstance(prompt, str):
         fields["prompt"] = prompt or " "  # An empty prompt is no message.
     else:
         fields["messages"] = list(prompt)
-    return _sent(router, target, fields)
+    return _with_row_words(_sent(router, target, fields), options)
 
 
 def embedding_request(target: Target, texts: Sequence[str], options: Mapping[str, Any]) -> SentRequest:
     """Texts to embed."""
     fields = {key: value for key, value in options.items() if key not in _OF_ROWS}
-    return _sent(OneTarget(target), target, {**fields, "input": list(texts)})
+    request = _sent(OneTarget(target), target, {**fields, "input": list(texts)})
+    return _with_row_words(request, options)
+
+
+def _with_row_words(request: SentRequest, options: Mapping[str, Any]) -> SentRequest:
+    """A request with the parameters that a row would have taken as its own, such as `metadata`."""
+    more = {key: value for key, value in options.items() if key in _OF_ROWS}
+    if not more:
+        return request
+    body = {**msgspec.json.decode(request.body), **more}
+    return request._replace(body=msgspec.json.encode(body))
 
 
 def _sent(router: OneTarget, target: Target, fields: dict[str, Any]) -> SentRequest:

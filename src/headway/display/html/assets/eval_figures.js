@@ -76,11 +76,16 @@ function metricsSection() {
   return table("Metrics, mean score", [["Metric"], ...columns.map((_, place) => [columnName(place), 1])], names.map((name) => [name, ...means.map((one) => cell(one[name]))]));
 }
 
-// What the paired comparisons say, the clearest first.
+// What the paired comparisons say, the clearest first. Of more than a few pairs, those that may be noise are only counted.
 function verdicts() {
-  const pairs = [...EVAL.statistics.comparisons].sort((one, other) => one.corrected_p - other.corrected_p).slice(0, 6);
+  const pairs = [...EVAL.statistics.comparisons].sort((one, other) => one.corrected_p - other.corrected_p);
   if (pairs.length === 0) return null;
-  return el("ul", { class: "verdicts", "aria-label": "Columns compared" }, pairs.map((pair) => el("li", {}, verdict(pair))));
+  const few = pairs.length <= 3;
+  const clear = pairs.filter((pair) => pair.winner !== null);
+  const lines = (few ? pairs : clear).slice(0, 6).map(verdict);
+  const noise = few ? 0 : pairs.length - clear.length;
+  if (noise) lines.push(`${plural(noise, clear.length ? "other pair" : "pair")} of columns: the differences may be noise`);
+  return el("ul", { class: "verdicts", "aria-label": "Columns compared" }, lines.map((line) => el("li", {}, line)));
 }
 
 function verdict(pair) {
