@@ -13,8 +13,8 @@ import msgspec
 
 from bench.flows import graphs
 from headway.flows.flow_file import load_flow
-from headway.flows.running.flow_run import FlowRun
-from headway.flows.running.node_run import UnitEnd
+from headway.flows.running.steps.flow_run import FlowRun
+from headway.flows.running.steps.node_run import UnitEnd
 from headway.flows.simulated.planned_spec import PlannedValues
 
 NODES: Final = 10_000

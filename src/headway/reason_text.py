@@ -62,7 +62,12 @@ def wait_text(wait: Wait) -> str:
 def stop_text(reason: StopReason) -> str:
     """Why a lane stopped: "auth: Incorrect API key provided"."""
     code, message = unit_error(reason)
-    return message if code in _UNNAMED else f"{code}: {message}"
+    return message if code in _UNNAMED or is_plain(reason) else f"{code}: {message}"
+
+
+def is_plain(reason: EndReason) -> bool:
+    """Whether the message of a reason says all: its code would mislead."""
+    return isinstance(reason, reasons.AccountRefused) and reason.not_started
 
 
 def unit_error(reason: EndReason) -> tuple[str, str]:

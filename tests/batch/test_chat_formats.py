@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.batch.chat_formats import Earlier, change_texts, chat_format, continued, is_plain
+from headway.batch.requests.chat_formats import Earlier, change_texts, chat_format, continued, is_plain
 from headway.errors import UsageError
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"

@@ -20,7 +20,13 @@ from headway.display.live import frame
 from headway.display.log_file import LogFile
 from headway.display.plain import PlainDisplay, progress_line
 from headway.engine.observer import PartProgress, View
-from headway.reports.node_progress import MOST_WRITTEN, PartChanges, most_urgent, parts_of
+from headway.reports.flows.node_progress import (
+    MOST_WRITTEN,
+    PartChanges,
+    counts_at_end,
+    most_urgent,
+    parts_of,
+)
 from headway.reports.run_progress import Progress, progress_fields
 from headway.reports.watched_run import view_of
 from headway.stores.records import Job
@@ -193,3 +199,36 @@ def test_what_to_type_is_quoted_for_the_shell() -> None:
         "headway approve j 'gate[0]'; headway approve j 'gate[1]'; headway approve j 'gate[2]' and 1 more"
     )
     assert approve_text("j", "gate", ()) == "headway approve j gate"
+
+
+def test_the_bar_counts_items_that_have_no_units_yet() -> None:
+    """A for_each of 60 adds its units a few at a time; the bar was at a third, with one second left, when a tenth was done."""
+    parts = [
+        PartProgress("review", "running", total=60, succeeded=7, kind="agent"),
+        PartProgress("inner", "running", total=60, succeeded=7, kind="flow"),
+    ]
+    shown = msgspec.structs.replace(view(parts), snapshot=msgspec.structs.replace(view().snapshot, eta_s=5.0))
+    first = drawn(shown)[0]
+    assert "9/60" in first
+    assert "left" not in first
+    line = progress_line(shown)
+    assert line.startswith("9/60 (15%)")
+    assert "left" not in line
+
+
+def test_the_time_left_is_shown_when_every_unit_is_there() -> None:
+    parts = [
+        PartProgress("fetch", "success", total=3, succeeded=3, kind="tool"),
+        PartProgress("review", "running", total=12, succeeded=6, kind="agent"),
+    ]
+    shown = msgspec.structs.replace(view(parts), snapshot=msgspec.structs.replace(view().snapshot, eta_s=5.0))
+    assert "9/15" in drawn(shown)[0]
+    assert "5.0 s left" in drawn(shown)[0]
+    assert "about 5.0 s left" in progress_line(shown)
+
+
+def test_nothing_runs_when_a_run_has_ended() -> None:
+    parts = (*NODES, PartProgress("next", "ready", kind="agent"))
+    assert counts_at_end(parts) == {
+        "waiting": 1, "failed": 1, "interrupted": 1, "pending": 2, "success": 1, "skipped": 1,
+    }  # fmt: skip

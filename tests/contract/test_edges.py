@@ -292,9 +292,9 @@ def test_units_that_ended_without_a_batch_grow_the_job_later(store: Store) -> No
     [route] = store.routes(job)
     end(store, job, 0, "succeeded")
     end(store, job, 3, "failed")
-    grown = store.grow(job, children(route.id))
+    grown, _ = store.grow(job, children(route.id))
     assert [unit.custom_id for _, unit in grown] == ["u0.0", "u0.1", "u3.0", "u3.1"]
-    assert store.grow(job, children(route.id)) == []
+    assert store.grow(job, children(route.id)) == ([], [5, 6, 7, 8])
     assert the_job(store).total == 9
 
 
@@ -307,7 +307,7 @@ def test_a_job_without_ends_is_looked_at_once(store: Store) -> None:
         calls.append(list(ended))
         return [new_unit("first", route.id)]
 
-    assert [index for index, _ in store.grow(job, grow)] == [5]
+    assert [index for index, _ in store.grow(job, grow).added] == [5]
     assert calls == [[]]
 
 

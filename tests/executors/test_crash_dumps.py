@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headway
-from headway.executors import crash_dumps
+from headway.executors.evidence import crash_dumps
 
 STDLIB = Path(os.__file__).parent
 OURS = Path(headway.__file__).parent

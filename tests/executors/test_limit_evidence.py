@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from headway.core.model import Hint, Kind, Outcome
-from headway.executors import log_files
+from headway.executors.evidence import log_files
+from headway.executors.evidence.log_files import LogMarker, open_regular
 from headway.executors.limit_evidence import LimitDetector, LimitEvidence
-from headway.executors.log_files import LogMarker, open_regular
 from headway.executors.work_result import Death, WorkResult
 
 CRASH = Outcome(Kind.CRASH, message="its worker died")

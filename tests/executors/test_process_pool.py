@@ -17,9 +17,9 @@ from tests.executors.conftest import LONG_S, Make, gone_within
 
 from headway.core.model import Kind, Usage
 from headway.executors import process_tree, worker_process
-from headway.executors.capture import HEAD, TAIL, Capture
+from headway.executors.evidence.capture import HEAD, TAIL, Capture
+from headway.executors.evidence.log_files import NO_MARKS, Marks
 from headway.executors.limit_evidence import LimitDetector
-from headway.executors.log_files import NO_MARKS, Marks
 from headway.executors.pool_health import LEAST_ROUND, ROUNDS
 
 

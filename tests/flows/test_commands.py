@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,6 +50,15 @@ def test_an_invalid_flow(flow_file: FlowFile, capsys: pytest.CaptureFixture[str]
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "none.yaml"]) == 2
     assert "none.yaml: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["validate", "graph", "run"])
+def test_a_pipe_is_an_error_and_no_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert main([command, str(tmp_path / "pipe.yaml")]) == 2
+    assert "pipe.yaml: is a pipe, not a file" in "".join(capsys.readouterr())
 
 
 def test_the_graph_as_text(flow_file: FlowFile, capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,7 +126,7 @@ graph:
     assert [line.split(":")[1] for line in found] == ["1", "5", "8", "9", "10", "14"]
     assert "did you mean 'concurrency'?" in found[0]
     assert "did you mean 'agent'?" in found[1]
-    assert "did you mean 'review.md'?" in found[2]
+    assert "did you mean './prompts/review.md'?" in found[2]
     assert "equality is '=='" in found[3]
     assert "used twice" in found[4]
     assert "there are a, b" in found[5]

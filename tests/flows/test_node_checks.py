@@ -106,3 +106,24 @@ def test_wrong_indentation(flow_file: FlowFile) -> None:
     assert "check the indentation of this line and the one before" in errors(
         flow_file("graph:\n  nodes:\n   a: 1\n  - b: 2\n")
     )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "says"),
+    [
+        ("prompts/revew.md", "there is no file 'prompts/revew.md' — did you mean 'prompts/review.md'?"),
+        ("Say what time it is.", "— write the text into a file: prompt: ./prompts/ask.md"),
+        ("prompts/other.md", "there is no file 'prompts/other.md' — relative names begin at "),
+    ],
+)
+def test_a_prompt_that_is_no_file(flow_file: FlowFile, prompt: str, says: str) -> None:
+    assert says in errors(
+        flow_file(f"graph: {{nodes: [{{id: ask, kind: agent, prompt: {prompt!r}, writes: a}}]}}")
+    )
+
+
+def test_a_prompt_with_a_field_that_its_node_does_not_read(flow_file: FlowFile) -> None:
+    node = "{id: ask, kind: agent, prompt: ./prompts/review.md, reads: [READS], for_each: [1], writes: a}"
+    for reads, says in (("tone", "— add diff to its reads"), ("dif", "— did you mean 'dif'?")):
+        path = flow_file(f"graph: {{nodes: [{node.replace('READS', reads)}]}}")
+        assert f"but the node does not read 'diff' {says}" in errors(path)

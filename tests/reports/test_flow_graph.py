@@ -13,7 +13,7 @@ from headway.display.flows.graph_html import flow_html
 from headway.display.flows.graph_mermaid import flow_mermaid
 from headway.display.flows.graph_text import flow_text
 from headway.display.flows.outcome_text import took_text
-from headway.reports.flow_report import FlowReport, flow_report
+from headway.reports.flows.flow_report import FlowReport, flow_report
 
 
 @pytest.fixture
@@ -103,6 +103,31 @@ def test_every_box_of_the_page_is_a_link_to_the_row_of_its_node(
         assert len(page.ids) == len(set(page.ids)) == 7
 
 
+def test_the_nodes_of_an_inner_flow_are_in_every_form(tmp_path: Path, records: FlowRecords) -> None:
+    (tmp_path / "sub.yaml").write_text(
+        "graph: {nodes: [{id: write, kind: tool, impl: './tools/step.py:main', reads: [item], writes: [text]},"
+        "{id: short, kind: tool, impl: './tools/step.py:main', reads: [text], writes: [report]}]}"
+    )
+    flow = FlowRecords(
+        tmp_path,
+        "graph: {nodes: [{id: each, kind: flow, file: ./sub.yaml, for_each: {source: [1, 2]}, writes: [report]}]}",
+        name="outer", store=records.store,
+    ).flow  # fmt: skip
+    assert "  each/short  (tool)  ← write [text]" in flow_text(flow).splitlines()
+    chart = flow_mermaid(flow)
+    numbers = {name: number for number, name in re.findall(r'(n\d+)\["([\w/]+)', chart)}
+    assert f"subgraph {numbers['each']}[" in chart
+    assert f'{numbers["each/write"]} -- "text" --> {numbers["each/short"]}' in chart
+    page = flow_html(flow)
+    table = page.partition("<tbody>")[2]
+    assert re.findall(r'<tr id="(n\d)"><td[^>]*>([\w/]+)<', table) == [
+        ("n0", "each"),
+        ("n1", "each/write"),
+        ("n2", "each/short"),
+    ]
+    assert "each/short" in page.partition("</svg>")[0]
+
+
 def test_a_node_that_is_new_in_the_file_has_no_outcome(
     tmp_path: Path, records: FlowRecords, report: FlowReport
 ) -> None:
@@ -121,3 +146,11 @@ def test_a_node_that_is_new_in_the_file_has_no_outcome(
 )
 def test_short_times_are_in_milliseconds(seconds: float, text: str) -> None:
     assert took_text(seconds) == text
+
+
+def test_what_has_nodes_inside_counts_their_units(records: FlowRecords, report: FlowReport) -> None:
+    lines = flow_text(records.flow, report).splitlines()
+    [book] = [line for line in lines if " book  (pipeline" in line]
+    [translate] = [line for line in lines if " translate  (tool" in line]
+    assert "4/4 units" in book
+    assert "2/2, " in translate

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.reports.flow_records import FlowRecords, T, book
 
-from headway.reports.critical_path import critical_path
-from headway.reports.flow_report import flow_report, last_job_of
+from headway.reports.flows.critical_path import critical_path
+from headway.reports.flows.flow_report import flow_report, last_job_of
 from headway.reports.pauses import Pauses
 from headway.stores.records import JobEvent
 from headway.stores.store import BEGAN, ENDED, LOST

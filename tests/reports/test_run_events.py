@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from headway.core.unit_states import Status
-from headway.display.event_file import EventFile, line_of
+from headway.display.flows.event_file import EventFile, line_of
 from headway.errors import UsageError
-from headway.flows.running.event_record import record_events, record_resumed
-from headway.reports.run_events import EventMarks, RunEvent, RunEventReader, whole_ms
+from headway.flows.running.outputs.event_record import record_events, record_resumed
+from headway.reports.flows.run_events import EventMarks, RunEvent, RunEventReader, whole_ms
 from headway.stores.records import (
     Attempt,
     Job,

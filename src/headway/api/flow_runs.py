@@ -25,11 +25,11 @@ from headway.errors import UsageError
 from headway.executors.entry_point import GUARD
 from headway.executors.worker_main import running_unit
 from headway.flows.python_flow import FlowBuilder
-from headway.flows.running.flow_inputs import checked_inputs
-from headway.flows.running.flow_source import source_of, with_named_agents
-from headway.flows.running.results import results_json
+from headway.flows.running.intake.flow_inputs import checked_inputs
+from headway.flows.running.intake.flow_source import source_of, with_named_agents
+from headway.flows.running.outputs.results import results_json
 from headway.jobs.base import IngestOptions
-from headway.wiring.flow_job import flow_job, flow_plan
+from headway.wiring.flows.flow_job import flow_job, flow_plan
 from headway.wiring.store_access import open_store
 
 #: Settings of `[run]` that a call may override.

@@ -18,7 +18,10 @@ import msgspec
 
 from headway.batch.answer_text import decoded, refusal_of, text_of
 from headway.batch.attachments.row_attachments import more_chars
-from headway.batch.chat_formats import (
+from headway.batch.field_checks import STORED_NAME
+from headway.batch.input_size import has_open_input
+from headway.batch.inputs.unresolved_names import UnresolvedNames
+from headway.batch.requests.chat_formats import (
     EARLIER_TURNS,
     FUNCTION_ROW,
     Body,
@@ -29,9 +32,6 @@ from headway.batch.chat_formats import (
     continued,
     is_plain,
 )
-from headway.batch.field_checks import STORED_NAME
-from headway.batch.input_size import has_open_input
-from headway.batch.inputs.unresolved_names import UnresolvedNames
 from headway.batch.rows import Row
 from headway.config import KINDS
 from headway.core.gates import Gates

@@ -455,7 +455,7 @@ def _chat_body(target: Target, messages: list[Any], row: dict[str, Any]) -> dict
         case "anthropic":
             return _for_messages(target, messages, row)
         case "gemini" | "bedrock":
-            from headway.batch import request_bodies
+            from headway.batch.requests import request_bodies
 
             return (request_bodies.for_gemini if target.kind == "gemini" else request_bodies.for_converse)(
                 messages, row

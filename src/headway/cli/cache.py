@@ -113,8 +113,8 @@ def why(job: str, node: str, config: Path | None, db: str | None, as_json: bool)
     from headway.cli.shared import printing, workspace
     from headway.display.flows.key_text import key_lines
     from headway.errors import UsageError
-    from headway.flows.running.flow_source import FLOW
-    from headway.flows.running.key_report import key_report
+    from headway.flows.running.intake.flow_source import FLOW
+    from headway.flows.running.reuse.key_report import key_report
 
     settings = workspace.settings(config, db)
     with workspace.open_read_only(settings) as store:

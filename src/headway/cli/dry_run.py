@@ -14,15 +14,15 @@ from headway.cli.shared.printing import agreed, print_json, say
 from headway.config import Config
 from headway.display.terminal import echo
 from headway.errors import UsageError
-from headway.flows.running.flow_changes import FlowChanges
-from headway.flows.running.flow_source import FlowSource
+from headway.flows.running.intake.flow_source import FlowSource
+from headway.flows.running.reuse.flow_changes import FlowChanges
 from headway.forecast.figures import RunOptions
 from headway.jobs.base import FileJobKind, IngestOptions, JobSource
 from headway.jobs.find_or_add import find, name_for, predecessors_of
 from headway.jobs.kinds import KINDS
 from headway.stores.store import Store
-from headway.wiring.flow_forecasts import FlowAhead, plan_flow
-from headway.wiring.flow_reuse import changes_of, must_have_run
+from headway.wiring.flows.flow_forecasts import FlowAhead, plan_flow
+from headway.wiring.flows.flow_reuse import changes_of, must_have_run
 from headway.wiring.job_forecast import JobForecast, forecast_job
 from headway.wiring.run_plan import RunFlags
 from headway.wiring.store_access import open_store_or_empty

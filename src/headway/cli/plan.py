@@ -24,7 +24,7 @@ from headway.errors import UsageError
 if TYPE_CHECKING:
     from headway.config import Config
     from headway.jobs.base import IngestOptions, JobSource
-    from headway.wiring.flow_forecasts import FlowAhead
+    from headway.wiring.flows.flow_forecasts import FlowAhead
     from headway.wiring.job_forecast import JobForecast
     from headway.wiring.lane_records import WhatIf
 
@@ -148,9 +148,9 @@ def flow_ahead(
     need_keys: bool,
 ) -> FlowAhead:
     """The forecast of a flow from the present records."""
-    from headway.flows.running.flow_source import FlowSource
+    from headway.flows.running.intake.flow_source import FlowSource
     from headway.forecast.figures import RunOptions
-    from headway.wiring.flow_forecasts import plan_flow
+    from headway.wiring.flows.flow_forecasts import plan_flow
     from headway.wiring.store_access import open_store_or_empty
 
     assert isinstance(source, FlowSource)
@@ -207,7 +207,7 @@ def print_plan(first: str, ahead: JobForecast, *, err: bool = False) -> None:
     """Print the first line, the table and the notes."""
     from rich.console import Console
 
-    from headway.display.forecast_table import TABLE, narrow_lines, notes, table
+    from headway.display.forecasts.forecast_table import TABLE, narrow_lines, notes, table
     from headway.safe_text import one_line
 
     stream = sys.stderr if err else sys.stdout
@@ -233,7 +233,7 @@ def plan_json(ahead: JobForecast) -> dict[str, Any]:
     """The plan as JSON."""
     import msgspec
 
-    from headway.display.forecast_table import notes
+    from headway.display.forecasts.forecast_table import notes
 
     fields = msgspec.to_builtins(ahead.forecast)
     lanes = {lane.pop("name"): lane for lane in fields.pop("lanes")}

@@ -47,7 +47,8 @@ def resume(job: str | None, **options: Any) -> int:
 def retry(job: str | None, units: tuple[str, ...], failed: bool, **options: Any) -> int:
     """Run units of JOB (default: the latest) again, and no others: with --failed those that failed or timed out, otherwise the named
     UNITs (ids of the input, or indexes), whatever their state, also if they have an answer. An answer is replaced by the new one.
-    Units that were skipped because of a named one run again, too.
+    Units that were skipped because of a named one run again, too. The flow of a unit goes on after it. A unit of a flow that other nodes
+    have used is refused: 'headway run FLOW --from NODE' runs it and what follows from it in a new job.
 
     If a process is running the job, it does this beside its other work. Otherwise the job is started here.
     """
@@ -100,7 +101,7 @@ def _resume(
     **flags: Any,
 ) -> int:
     from headway.cli.shared import control_requests, printing, run_job, workspace
-    from headway.jobs.kinds import file_kind_of
+    from headway.jobs.kinds import file_kind_of, run_kind_of
     from headway.reports.jobs import job_report
     from headway.wiring.store_access import open_store
     from headway.wiring.submission import reopened, with_cap_of
@@ -112,6 +113,8 @@ def _resume(
     with open_store(settings) as store:
         job = workspace.choose_job(store, name, quiet=quiet or as_json)
         chosen = store.with_skipped(job.id, control_requests.indexes_of(store, job, units)) if units else []
+        if units:
+            run_kind_of(job).check_retry(store, job, chosen)
         if workspace.is_live(settings, job):
             what, named = (
                 ("retry", chosen or store.failed(job.id)) if only_failed or units else ("resume", [])

@@ -9,6 +9,7 @@ on deeply nested input.
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -74,7 +75,10 @@ def marked(value: Any, line: int = 0) -> Marked:
 def read_yaml(path: Path) -> Marked:
     """Read a file. Raises `YamlError`."""
     try:
-        if path.stat().st_size > LARGEST:
+        status = path.stat()
+        if stat.S_ISFIFO(status.st_mode):  # To open it would wait for a writer.
+            raise YamlError("is a pipe, not a file", 0)
+        if status.st_size > LARGEST:
             raise YamlError(f"larger than {LARGEST // 1_000_000} MB", 0)
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

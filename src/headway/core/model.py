@@ -228,7 +228,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     `reached` is False if no response came, sent or not; the breaker uses it. `worked` is True if the provider made an answer
     that could not be used: such a failure may be charged. `wrong_path`: the server has no such path (a 404 about the
     address, not about the model). `disbelieved` is a reported usage that is impossible. `exhausted`: this process itself had no
-    file, port or memory left for the attempt. That is the fault of neither the provider nor the unit.
+    file, port or memory left for the attempt. That is the fault of neither the provider nor the unit. `not_started`: a program or a
+    function could not be started, and neither can the next one.
     """
 
     kind: Kind | None = None
@@ -241,6 +242,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     wrong_path: bool = False
     disbelieved: Usage | None = None
     exhausted: bool = False
+    not_started: bool = False
 
 
 SUCCESS: Final = Outcome()

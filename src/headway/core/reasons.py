@@ -21,11 +21,14 @@ class Reason(msgspec.Struct, frozen=True, tag_field="code"):
 
 
 class AccountRefused(Reason, frozen=True, tag="account_refused"):
-    """The provider refuses the account: its key, its credit, its model; or the address has no such path."""
+    """The provider refuses the account: its key, its credit, its model; or the address has no such path. `not_started`: it is a program or a
+    function that cannot be started, and the message says all.
+    """
 
     kind: Kind
     message: str
     wrong_path: bool = False
+    not_started: bool = False
 
 
 class NeverAnswered(Reason, frozen=True, tag="never_answered"):

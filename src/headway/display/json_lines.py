@@ -10,7 +10,7 @@ from headway.display.plain import resend_cost_usd
 from headway.display.report_json import fields_json
 from headway.display.terminal import write_line
 from headway.engine.observer import AgentActivity, Display, View
-from headway.reports.node_progress import PartChanges
+from headway.reports.flows.node_progress import PartChanges
 from headway.reports.run_progress import note_agent, progress_fields
 from headway.reports.usage import saved_report
 from headway.safe_text import escaped

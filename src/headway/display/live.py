@@ -28,6 +28,7 @@ from headway.display.lane_text import windows_text
 from headway.display.plain import began_lines, noted_line
 from headway.engine.observer import AgentActivity, Display, View
 from headway.reason_text import wait_text
+from headway.reports.flows.node_progress import has_eta, units_known
 from headway.reports.run_progress import note_agent
 from headway.safe_text import one_line, without_breaks
 from headway.stores.records import Job, JobEvent, UnknownOutcome
@@ -130,7 +131,7 @@ def frame(view: View, width: int, height: int, agents: Collection[AgentActivity]
 
 
 def _bar(view: View, width: int) -> RenderableType:
-    ended, total = view.ended, view.total
+    ended, total = view.ended, units_known(view)
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
     row.add_column(width=max(10, min(40, width // 3)))
@@ -149,7 +150,7 @@ def _job_parts(view: View) -> list[str]:
     parts = [duration(view.elapsed_s)]
     if view.paused:
         parts.append("paused")
-    elif view.ended < view.total:
+    elif has_eta(view):
         eta_s = view.snapshot.eta_s
         parts.append("… left" if eta_s is None else f"{duration(eta_s)} left")
     if failed:

@@ -14,7 +14,7 @@ from headway.display.terminal import write_line
 from headway.display.usage_text import saved_text
 from headway.engine.observer import Display, View
 from headway.reason_text import wait_text
-from headway.reports.node_progress import status_counts
+from headway.reports.flows.node_progress import has_eta, status_counts, units_known
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 #: Seconds between lines: on a terminal, and elsewhere.
@@ -93,9 +93,12 @@ def _resend_cost_text(unknown: list[UnknownOutcome]) -> str:
 
 def began_lines(job: Job, unknown: list[UnknownOutcome]) -> list[str]:
     """The first lines of a run: the work to do, and units whose outcome is unknown."""
-    text = f"job {job.name}: {units(job.total)}"
+    grows = job.kind == "flow"  # It adds units while it runs: how many are to go is not known.
+    text = f"job {job.name}: {units(job.total)}{' so far' if grows else ''}"
     if job.good:
-        text += f", {saved_text(job)}, {job.total - job.good:,} to go"
+        stay = f", {job.ended - job.good:,} not run again" if job.ended > job.good else ""
+        to_go = "" if grows else f", {job.total - job.ended:,} to go"
+        text += f", {saved_text(job)}{stay}{to_go}"
     requests = [one for one in unknown if not one.program]
     lines = [text]
     if requests:
@@ -141,8 +144,9 @@ def noted_line(event: JobEvent, at: Clock = clock) -> str:
 def progress_line(view: View, at: Clock = clock) -> str:
     """The whole run in one line."""
     ended, snapshot = view.ended, view.snapshot
-    percent = 100 * ended // view.total if view.total else 100  # Rounded down: not 100 before the end.
-    parts = [f"{ended:,}/{view.total:,} ({percent}%)", f"{snapshot.in_flight} in flight"]
+    total = units_known(view)
+    percent = 100 * ended // total if total else 100  # Rounded down: not 100 before the end.
+    parts = [f"{ended:,}/{total:,} ({percent}%)", f"{snapshot.in_flight} in flight"]
     rate = sum(lane.rate_per_s for lane in snapshot.lanes)
     if rate:
         parts.append(rate_text(rate))
@@ -158,7 +162,7 @@ def progress_line(view: View, at: Clock = clock) -> str:
         parts.append(f"{snapshot.waiting_for_others:,} waiting for other units")
     if view.paused:
         parts.append("paused")
-    elif snapshot.eta_s is not None and ended < view.total:
+    elif snapshot.eta_s is not None and has_eta(view):
         parts.append(f"about {duration(snapshot.eta_s)} left")
     if view.parts:
         parts.append(nodes_text(status_counts(view.parts, view.more_parts)))

@@ -21,9 +21,9 @@ from headway.display.usage_text import (
 )
 from headway.engine.run_result import RunResult
 from headway.jobs.output_options import OutputOptions
+from headway.reports.flows.node_progress import counts_at_end
 from headway.reports.jobs import Failure, JobReport
 from headway.reports.models import ModelReport
-from headway.reports.node_progress import status_counts
 from headway.reports.status import FailureExample
 from headway.reports.usage import UseReport
 from headway.stores.answer_cache import CallsSaved
@@ -93,7 +93,7 @@ def summary_lines(summary: RunSummary) -> list[str]:
         *summary.stops,
         ("all runs: " if summary.is_resumed else "") + use_text(job.use, is_local=summary.is_local),
         *([budget] if budget else []),
-        *([nodes_text(status_counts(ending.view.parts))] if ending.view.parts else []),
+        *([nodes_text(counts_at_end(ending.view.parts))] if ending.view.parts else []),
         *_model_lines(summary.models),
         *lane_lines(ending.view, summary.uses, counted=bool(summary.models)),
         *cached_lines(summary.cached),

@@ -11,8 +11,8 @@ from headway.display.formatting import clock, count, duration, short, units
 from headway.display.stop_advice import stop_reason_text
 from headway.display.usage_text import cached_lines, cost_text, hold_text, prediction_lines, use_text
 from headway.reason_text import stop_text, wait_text
+from headway.reports.flows.node_progress import NodeProgress, most_urgent
 from headway.reports.jobs import Failure, JobReport
-from headway.reports.node_progress import NodeProgress, most_urgent
 from headway.reports.status import FailureExample, StatusReport
 
 #: At most this many unit ids in a line.

@@ -10,7 +10,7 @@ from headway.config.settings import ProviderConfig
 from headway.core.model import Kind
 from headway.core.reasons import AccountRefused, EndReason, NeverAnswered
 from headway.display.formatting import clock, short
-from headway.reason_text import unit_error
+from headway.reason_text import is_plain, unit_error
 
 
 def stop_lines(
@@ -38,7 +38,7 @@ def _about_hold(lane: str, until_utc: float | None) -> str:
 def stop_reason_text(reason: EndReason) -> str:
     """Why the latest run left units of a lane unfinished, in one line: "auth: Incorrect API key provided"."""
     code, message = unit_error(reason)
-    return f"{code}: {short(message)}"
+    return short(message) if is_plain(reason) else f"{code}: {short(message)}"
 
 
 def _advice(config: Config, lane: str, reason: EndReason, environ: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from headway.display.agents.conversation_text import conversation_lines
 from headway.display.formatting import clock, money
-from headway.flows.running.tool_programs import PREFIX
+from headway.flows.running.requests.tool_programs import PREFIX
 from headway.jobs.unit_report import UnitReport
 from headway.stores.records import AttemptView
 

@@ -42,7 +42,10 @@ def cached_lines(saved: CallsSaved) -> list[str]:
     """How many units were answered from the cache, and what that saved."""
     if not saved.units:
         return []
-    return [f"{saved.units:,} answered without a call, saving {savings_text(saved)}"]
+    text = f"{saved.units:,} answered without a call"
+    if saved.input_tokens or saved.output_tokens or saved.cost_usd:  # Tools have no tokens.
+        text += f", saving {savings_text(saved)}"
+    return [text]
 
 
 def counts_text(job: Job) -> str:

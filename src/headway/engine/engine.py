@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.core import commands, events
-from headway.core.model import Price
+from headway.core.model import Price, Unit
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import Snapshot, snapshot
 from headway.core.unit_states import Status
@@ -38,11 +38,12 @@ from headway.engine.scheduler_driver import SchedulerDriver
 from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
 from headway.engine.sharing.memory_places import MemoryPlaces
 from headway.engine.unit_control import UnitControl
+from headway.engine.units.held_units import HeldUnits
 from headway.engine.units.unit_cursors import Fetched, StoreSource
 from headway.stores import records
 from headway.stores.records import State, UnitChange
 from headway.stores.store import Store
-from headway.stores.write_batch import WriteBatch
+from headway.stores.write_batch import GrownUnits, WriteBatch
 
 #: How often observers get a view.
 SHOW_S: Final = 0.5
@@ -107,13 +108,16 @@ class Engine(SchedulerDriver):
             job.id, spec.settings, spec.out, only_failed=spec.only_failed, only=spec.only_units, stay=spec.stays_ended, taken_utc=spec.taken_utc,
             caching=spec.cache is not None or spec.grown_keys, grow=spec.grow,
         )  # fmt: skip
+        grown = GrownUnits([], [])
         if spec.grow is not None:
-            self._grow_after(_answered(store.grow(job.id, spec.grow)))
+            grown = store.grow(job.id, spec.grow)
+            self._grow_after(_answered(grown.added))
         self._totals = store.job(job.name) or job
         self._source = StoreSource(
             store, job.id, spec.routes, serial=spec.serial, has_serial=job.serial > 0, only=only,
             leaders=spec.cache is not None, renders=spec.render is not None,
             grows=spec.grow is not None, exclusive=spec.exclusive,
+            held=HeldUnits.of(store, job.id, grown) if spec.grow_hands_out else None,
         )  # fmt: skip
         scheduler = Scheduler([lane.spec for lane in spec.lanes.values()], settings_of(spec, now), now)
         # The cap is the job's, not the run's.
@@ -165,7 +169,7 @@ class Engine(SchedulerDriver):
         await asyncio.to_thread(lookup.run, self._open_store)
         store, grow = self._recorder.store, self._spec.grow
         self._source.count(store)
-        if grow is not None and (grown := store.grow(self._spec.job.id, grow)):
+        if grow is not None and (grown := store.grow(self._spec.job.id, grow).added):
             self._totals = msgspec.structs.replace(self._totals, total=self._totals.total + len(grown))
             if waiting := _waiting(grown):
                 self._source.unfetched = self._source.add(waiting)
@@ -265,6 +269,8 @@ class Engine(SchedulerDriver):
             if waiting := _waiting(batch.grown):
                 self._take_in(waiting)
             self._grow_after(batch.ungrown)
+        if batch.known and self._source.held is not None and not self._done.done():
+            self._hand_out(batch.known)
         self._stop_if_told()
 
     def _stop_if_told(self) -> None:
@@ -287,6 +293,17 @@ class Engine(SchedulerDriver):
             self.tell(*map(events.MoreWork, lanes))
 
         self._recorder.read(lambda store: self._source.add(grown), added)
+
+    def _hand_out(self, known: list[int]) -> None:
+        """The turn of units of an earlier run has come."""
+        self._adding += 1
+
+        def brought(units: Sequence[Unit]) -> None:
+            self._adding -= 1
+            self._growths += 1
+            self.tell(events.ExtraUnits(units))
+
+        self._recorder.read(lambda store: self._source.hand_out(store, known), brought)
 
     def _broke(self, error: Exception) -> None:
         """Nothing more may be sent: the records cannot be kept, or a part has a bug."""
@@ -495,6 +512,8 @@ def _answered(grown: list[tuple[int, records.NewUnit]]) -> list[int]:
 
 def _only(spec: RunSpec, store: Store) -> frozenset[int] | None:
     """The units that this run is to run; None: all that have not succeeded."""
+    if spec.grow_hands_out:
+        return None  # `grow` says what runs.
     if spec.only_units:
         return frozenset(spec.only_units)
     only = frozenset(store.failed(spec.job.id)) if spec.only_failed else None

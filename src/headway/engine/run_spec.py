@@ -99,7 +99,7 @@ class RunSpec(msgspec.Struct, frozen=True):
     #: All units one by one, in index order.
     serial: bool = False
     only_failed: bool = False
-    #: Only these units run, however they ended before.
+    #: Only these units run, however they ended before; with `grow_hands_out` also all others that wait.
     only_units: tuple[int, ...] = ()
     #: Units that ended without success and do not run again, unless `only_units` has them.
     stays_ended: frozenset[int] = frozenset()
@@ -124,6 +124,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     exclusive: dict[int, int] = {}
     #: Which units are added when units end; None: the job has all of its units from the start.
     grow: Grow | None = None
+    #: Whether `grow` also returns units that the job has had from an earlier run: each runs when it is returned, and not before.
+    grow_hands_out: bool = False
     #: The parts of the job, for views. Called on the loop, while `grow` may run in the writer's thread; must return quickly.
     parts: Callable[[], tuple[PartProgress, ...]] | None = None
     #: The names of parts → the keys of the lanes that their units go to.

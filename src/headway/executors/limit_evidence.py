@@ -18,7 +18,14 @@ import msgspec
 
 from headway.core.model import Kind, Outcome
 from headway.core.retry import believed
-from headway.executors.log_files import NO_MARKS, LogMarker, Marks, is_regular, open_regular, unread_from
+from headway.executors.evidence.log_files import (
+    NO_MARKS,
+    LogMarker,
+    Marks,
+    is_regular,
+    open_regular,
+    unread_from,
+)
 from headway.executors.work_result import WorkResult
 from headway.providers.adapter import RateLimit
 from headway.providers.limits import agent_events

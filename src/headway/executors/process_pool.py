@@ -24,9 +24,9 @@ from headway.core.model import Kind, Outcome
 from headway.errors import UsageError
 from headway.executors import worker_main
 from headway.executors.entry_point import GUARD, EntryPoint
+from headway.executors.evidence.log_files import NO_MARKS, Marks
 from headway.executors.guardian import Guardian
 from headway.executors.limit_evidence import LimitDetector
-from headway.executors.log_files import NO_MARKS, Marks
 from headway.executors.pool_health import DOOMED_S, STARTS, PoolHealth
 from headway.executors.process_tree import kill_tree, new_mark, resident_bytes
 from headway.executors.work_result import (
@@ -178,7 +178,7 @@ class ProcessPool:
             try:
                 worker = self._idle.pop() if self._idle and not fresh else await self._free(fresh=fresh)
             except Broken as error:
-                return WorkResult("error", outcome=Outcome(Kind.AUTH, message=str(error)))
+                return WorkResult("error", outcome=Outcome(Kind.AUTH, message=str(error), not_started=True))
             if self._detector is not None and self._detector.logs:
                 marks = await self._begin(self._detector, worker)
             if not worker.gone:

@@ -197,7 +197,8 @@ class _InProcess:
             raise
         except BaseException as error:  # The imported module may exit or panic.
             text = f"the function cannot be imported: {describe_exception(error)}"
-            return WorkResult("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
+            unusable = Outcome(Kind.AUTH, message=text, not_started=True)
+            return WorkResult("error", outcome=unusable, began_utc=began_utc)
         result = work_result_of(value, note)
         result = msgspec.structs.replace(result, began_utc=began_utc, took_s=time.monotonic() - began_at)
         return result if result.outcome is SUCCESS else self._detector.read(result, marks)

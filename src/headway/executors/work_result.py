@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from headway.core.model import SUCCESS, Kind, Outcome, Usage
-from headway.executors import crash_dumps
+from headway.executors.evidence import crash_dumps
 from headway.executors.worker_protocol import ReplyNote, checked_usage
 from headway.providers.adapter import RateLimit
 from headway.providers.error_messages import short_message

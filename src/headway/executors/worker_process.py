@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import headway
 from headway.core.model import Usage
-from headway.executors.capture import Capture, drain
+from headway.executors.evidence.capture import Capture, drain
 from headway.executors.process_tree import kill_tree, marked_environment
 from headway.executors.work_result import Death
 from headway.executors.worker_protocol import (

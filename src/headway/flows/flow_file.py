@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headway.config.file_problems import FileErrors, FileProblem, ProblemList
+from headway.config.near_names import near_name
 from headway.config.yaml_file import Marked, YamlError, read_yaml
 from headway.errors import InputError
 from headway.flows.answer_form import is_json_answer
@@ -288,9 +289,16 @@ class _FlowBuilder:
         path = Path(os.path.normpath(self._folder / (name or read[key])))
         if not path.is_file():
             line = read.lines[key]
-            names = sorted(one.name for one in _siblings(path))
             what = f"node '{read['id']}': there is no file '{name or read[key]}'"
-            self._problems.unknown(line, what, path.name, names)
+            if key == "prompt" and any(one.isspace() for one in read[key]):
+                self._problems.error(
+                    line, what, f"write the text into a file: prompt: ./prompts/{read['id']}.md"
+                )
+                return path
+            near = near_name(path.name, [one.name for one in _siblings(path)])
+            beside = os.path.join(os.path.dirname(name or read[key]), near or "")
+            hint = f"did you mean '{beside}'?" if near else f"relative names begin at {self._folder}"
+            self._problems.error(line, what, hint)
         return path
 
     def _schema(self, read: ReadMapping, place: str) -> dict[str, Any] | None:

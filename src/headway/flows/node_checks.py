@@ -217,7 +217,7 @@ def _dataset_of(flow: FlowSpec, field: str) -> NodeSpec | None:
 
 def _keys_of_rows(node: NodeSpec) -> frozenset[str] | None:
     """The keys of the first rows; None if that cannot be said: there are none, or what is wrong with them is said when they are read."""
-    from headway.flows.running.dataset_rows import rows_of  # Reads tables.
+    from headway.flows.running.intake.dataset_rows import rows_of  # Reads tables.
 
     assert node.file is not None
     keys: set[str] = set()

@@ -6,6 +6,7 @@ from typing import Final
 
 from headway.batch.prompt_template import Template
 from headway.config.file_problems import ProblemList
+from headway.config.near_names import near_name
 from headway.errors import UsageError
 from headway.flows.spec import NodeSpec
 
@@ -40,7 +41,9 @@ def _check_name(node: NodeSpec, name: str, problems: ProblemList) -> None:
         else:
             problems.unknown(node.line, f"{place}, which does not exist", root, ROOTS)
     elif root == "state" and field and field not in node.reads:
-        problems.unknown(node.line, f"{place}, but the node does not read '{field}'", field, node.reads)
+        meant = near_name(field, node.reads)
+        hint = f"did you mean '{meant}'?" if meant else f"add {field} to its reads"
+        problems.error(node.line, f"{place}, but the node does not read '{field}'", hint)
     elif root == "args" and field and field not in node.args:
         problems.unknown(node.line, f"{place}, but the node has no argument '{field}'", field, node.args)
     elif root in ("item", "index") and node.for_each is None and not node.group:

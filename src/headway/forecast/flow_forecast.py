@@ -123,7 +123,12 @@ def _notes(
     """What was assumed, and what limits the flow."""
     guessed = [name for name, size in plan.sizes.items() if not size.known and "assumed" in size.why]
     if guessed:
-        yield f"{_named(guessed)}: how many items is known only during the run; a run of the flow shows it"
+        loops = [name for name in guessed if name in plan.spec.loops]
+        lists = [name for name in guessed if name not in plan.spec.loops]
+        if lists:
+            yield f"{_named(lists)}: how many items is known only during the run; a run of the flow shows it"
+        if loops:
+            yield f"{_named(loops)}: how many iterations is known only during the run; a run of the flow shows it"
     new = [name for name, one in asked.items() if not one.program and not one.learned_from]
     if new:
         yield (

@@ -14,7 +14,7 @@ import msgspec
 from headway.core.model import Unit, Usage
 from headway.engine.run_spec import UnitRoute
 from headway.engine.units.unit_cursors import unit_of
-from headway.flows.running.node_run import NextUnit, UnitEnd
+from headway.flows.running.steps.node_run import NextUnit, UnitEnd
 from headway.flows.simulated.planned_spec import planned_spec, unit_counts
 from headway.flows.simulated.virtual_flow import FlowUnit, NextUnits, VirtualFlow, real_order
 from headway.flows.spec import FlowSpec

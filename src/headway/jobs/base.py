@@ -253,7 +253,7 @@ class RunKind(JobKind):
         and may wait for any unit, by its id. A unit whose id exists in the job is not added again. A unit that is added with the
         answer of another one (`NewUnit.source`) has ended, and may add others. If the object has an attribute `parts`, it is called
         for the parts of the job in views (`RunSpec.parts`); if it has an attribute `stops`, it is asked after each commit whether anything
-        more may start (`RunSpec.stops`).
+        more may start (`RunSpec.stops`); if `hands_out` is true, a unit of an earlier run waits until it is returned (`RunSpec.grow_hands_out`).
         """
         return None
 
@@ -270,10 +270,11 @@ class RunKind(JobKind):
         return 0.0
 
     def stays_ended(self, store: Store, job: Job) -> Collection[int]:
-        """The units (by index) that ended without success and do not run again when the job is resumed. `headway retry JOB UNIT`
-        still runs them.
-        """
+        """The units (by index) that ended without success and do not run again when the job is resumed."""
         return ()
+
+    def check_retry(self, store: Store, job: Job, units: Sequence[int]) -> None:
+        """Check whether units that the user names may run again in their job. Raises UsageError."""
 
     def end_state(self, store: Store, job: Job, state: State) -> State:
         """The state of a job whose run has ended. `state` is the one that its units give. "parked": it waits for the user; then

@@ -13,7 +13,7 @@ from headway.core.reasons import StopReason, Wait, WaitCode
 from headway.core.snapshot import LaneView
 from headway.engine.observer import AgentActivity, PartProgress, View
 from headway.reason_text import wait_text
-from headway.reports.node_progress import (
+from headway.reports.flows.node_progress import (
     MOST_WRITTEN,
     NodeProgress,
     most_urgent,

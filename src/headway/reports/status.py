@@ -13,8 +13,8 @@ from headway.core.model import Kind
 from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, StopReason, UpstreamUnfinished
 from headway.jobs.kinds import KINDS, has_nodes
 from headway.reason_text import unit_error
+from headway.reports.flows.node_progress import NodeProgress, nodes_of_report, status_counts
 from headway.reports.jobs import Failure, JobReport, job_report, state_of
-from headway.reports.node_progress import NodeProgress, nodes_of_report, status_counts
 from headway.reports.run_progress import Progress, read_progress
 from headway.reports.usage import cached_units
 from headway.stores.answer_cache import CallsSaved
@@ -71,7 +71,7 @@ def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
     nodes = {} if progress is None else progress.nodes
     counts_of_nodes = {} if progress is None else progress.node_counts
     if not nodes and has_nodes(job):
-        from headway.reports.flow_report import flow_report  # Only for jobs that are flows.
+        from headway.reports.flows.flow_report import flow_report  # Only for jobs that are flows.
 
         nodes = nodes_of_report(flow_report(store, job, state))
         counts_of_nodes = status_counts(nodes.values())
@@ -101,6 +101,8 @@ def failure_examples(store: Store, job: Job, report: JobReport) -> list[FailureE
     """The first unit of each failure."""
     only_calls = job.kind in KINDS and not KINDS[job.kind].sends_requests
     functions = {route.provider for route in store.routes(job.id) if only_calls or route.kind == PYTHON.name}
+    if job.kind == "flow":  # What a tool returned may not fit either, and its exception has a name.
+        functions = set()
     examples = []
     for failure in report.failures:
         unit = store.results(job.id, failure.first - 1, 1)[0]

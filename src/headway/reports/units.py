@@ -54,6 +54,14 @@ def find_unit(store: Store, job: Job, name: str) -> int:
     if name.isdecimal() and int(name) < job.total:
         return int(name)
     if job.kind == "flow":
+        from headway.flows.running.unit_ids import node_path  # A batch does not load what flows need.
+
+        node = node_path(name)
+        if store.units_of_label(job.id, node, 1):
+            raise UsageError(
+                f"job '{job.name}' has no unit '{name}'",
+                hint=f"'headway show {job.name} {node}' lists those of {node}",
+            )
         raise UsageError(
             f"job '{job.name}' has no unit and no node '{name}'",
             hint=f"'headway graph --job {job.name}' shows its nodes",

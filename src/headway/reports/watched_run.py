@@ -10,7 +10,7 @@ import msgspec
 from headway.batch.outputs.ownership import WROTE
 from headway.core.snapshot import LaneView, Snapshot
 from headway.engine.observer import AgentActivity, View
-from headway.reports.node_progress import parts_of, status_counts
+from headway.reports.flows.node_progress import parts_of, status_counts
 from headway.reports.run_progress import LaneProgress, Progress, RunningAgent
 from headway.stores.records import JobEvent
 from headway.stores.store import BEGAN, ENDED, LOST

@@ -72,7 +72,7 @@ from headway.stores.row_conversion import (
     uid,
 )
 from headway.stores.unchanged_rows import UnchangedRows
-from headway.stores.write_batch import Grow, WriteBatch, counters_contradicted
+from headway.stores.write_batch import Grow, GrownUnits, WriteBatch, counters_contradicted
 
 #: Attempts that are read at once when going back in time.
 STARTS_STEP: Final = 2_000
@@ -730,8 +730,9 @@ class Store:
         units is added in one transaction.
         """
         while True:
-            grown = self._grow(batch.job, grow, ended)
+            grown, known = self._grow(batch.job, grow, ended)
             batch.grown += grown
+            batch.known += known
             ended = [index for index, unit in grown if unit.source is not None]
             batch.followed += ended
             batch.count(Status.CACHED, len(ended))
@@ -739,28 +740,38 @@ class Store:
                 batch.ungrown = ended
                 return
 
-    def grow(self, job: int, grow: Grow) -> list[tuple[int, NewUnit]]:
-        """Add the units that `grow` returns for ended units and that the job does not have yet; returns them with their indexes.
+    def grow(self, job: int, grow: Grow) -> GrownUnits:
+        """Add the units that `grow` returns for ended units and that the job does not have yet.
         Needed for units that ended without a batch: with an answer from the cache or from another job. `grow` is called at least
         once, but not for units that are added here.
         """
         first, last = span(job)[0], uid(job, self.last_index(job))
-        grown: list[tuple[int, NewUnit]] = []
+        added: list[tuple[int, NewUnit]] = []
+        known: list[int] = []
         after, is_first = -1, True
         while True:
             rows = self._db.execute("ended_units", (first + after, last, GROWTH_PAGE))
             if not rows and not is_first:
-                return grown
+                return GrownUnits(added, known)
             with self._db.transaction():
-                grown += self._grow(job, grow, [index for (index,) in rows])
+                more, existing = self._grow(job, grow, [index for (index,) in rows])
+            added += more
+            known += existing
             after, is_first = rows[-1][0] if rows else after, False
 
-    def _grow(self, job: int, grow: Grow, ended: Sequence[int]) -> list[tuple[int, NewUnit]]:
+    def _grow(self, job: int, grow: Grow, ended: Sequence[int]) -> GrownUnits:
         """Called inside a transaction."""
         wanted = {unit.custom_id: unit for unit in grow(self, ended)}
-        new = [unit for unit in wanted.values() if self.index_of(job, unit.custom_id) is None]
+        new: list[NewUnit] = []
+        known: list[int] = []
+        for unit in wanted.values():
+            index = self.index_of(job, unit.custom_id)
+            if index is None:
+                new.append(unit)
+            else:
+                known.append(index)
         if not new:
-            return []
+            return GrownUnits([], known)
         if any(unit.serial for unit in new):
             raise StoreError("a unit that is added while its job runs cannot be serial")
         total = self._number("total_of", (job,))
@@ -768,7 +779,7 @@ class Store:
         self._db.execute("set_total", (total + len(new), job))
         answer_added(self._db, job, total, new)
         self._add_priorities(new)
-        return list(enumerate(new, total))
+        return GrownUnits(list(enumerate(new, total)), known)
 
     def _add_priorities(self, units: Sequence[NewUnit]) -> None:
         new = {(unit.route, unit.priority) for unit in units} - self._priorities

@@ -6,7 +6,7 @@ A batch belongs to one job, and to one thread until it is handed over. It has th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headway.errors import JobTaken, StoreError
 from headway.stores.records import (
@@ -28,8 +28,15 @@ if TYPE_CHECKING:
 
 #: The units to add to a job now that these of its units (by index) have ended, with or without success. Called inside the
 #: transaction that records their ends, or later for all of them. Also called with no units: at the beginning of a run, before its end, and
-#: if another terminal asks for it. A unit whose id exists in the job is not added again.
+#: if another terminal asks for it. A unit whose id exists in the job is not added again; it is among the `known` units.
 Grow = Callable[["Store", Sequence[int]], Sequence[NewUnit]]
+
+
+class GrownUnits(NamedTuple):
+    """The units that growth has returned: those that were added, with their indexes, and the indexes of those that the job had already."""
+
+    added: list[tuple[int, NewUnit]]
+    known: list[int]
 
 
 class WriteBatch:
@@ -52,6 +59,7 @@ class WriteBatch:
         "grown",
         "intents",
         "job",
+        "known",
         "lanes",
         "look",
         "notes",
@@ -78,6 +86,8 @@ class WriteBatch:
         self.grow = grow
         #: (index, unit) of units that `grow` added; the store fills it in when it commits.
         self.grown: list[tuple[int, NewUnit]] = []
+        #: Units that `grow` returned and that the job had already; the store fills it in when it commits.
+        self.known: list[int] = []
         #: Whether `grow` is called even if no unit has ended.
         self.look = False
         #: Units that ended in an earlier batch, for which `grow` is called with this one.

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from headway.config import Config
-from headway.config.kinds import EVAL_KINDS
+from headway.config.kinds import EVAL_KINDS, kind_of
 from headway.core.lanes.estimate import ENOUGH
 from headway.forecast.answer_model import AnswerModel, model_of, model_of_new_prompts, model_of_other_rows
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
@@ -176,7 +176,9 @@ class _Lanes:
 
     def forecast(self, loads: list[Load], way: RunOptions, same: list[int]) -> Forecast:
         """The forecast of these loads. `same` are the jobs of the same rows."""
-        local = [load for load in loads if self._config.providers[load.provider].kind in EVAL_KINDS]
+        local = [
+            load for load in loads if kind_of(self._config.providers[load.provider]) in EVAL_KINDS.values()
+        ]
         if local:
             asked = [load for load in loads if all(load is not one for one in local)]
             return _with_local(self.forecast(asked, way, same), local)

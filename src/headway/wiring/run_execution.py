@@ -76,9 +76,11 @@ def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Seque
     """Plan and carry out a run of a job, with signal handlers. The caller holds the job's lock."""
     plan = plan_of(config, store, job, flags, os.environ)
     if flags.only_units:
-        _say_on_all(watching, f"{units(len(flags.only_units))} to run again, and no others")
+        rest = "what follows" if plan.grow_hands_out else "no others"
+        _say_on_all(watching, f"{units(len(flags.only_units))} to run again, and {rest}")
     elif failed := _failed_before(store, job, plan.stays_ended):  # They may cost again.
-        they = "only they are" if flags.only_failed else "they are"
+        it = "it is" if failed == 1 else "they are"
+        they = f"only {it}" if flags.only_failed else it
         _say_on_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
     folder = job_folder(config, job.name)
     clear_run_error(folder)

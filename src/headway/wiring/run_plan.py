@@ -163,6 +163,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         grown_keys=run_kind_of(job).makes_keys,
         render=run_kind_of(job).renderer(job),
         grow=grow,
+        grow_hands_out=getattr(grow, "hands_out", False),
         parts=getattr(grow, "parts", None),
         stops=getattr(grow, "stops", None),
         part_lanes={route.label: routes[route.id].lane for route in store.routes(job.id) if route.label},

@@ -138,13 +138,13 @@ def _ingested(new: ReadyJob, source: JobSource, options: IngestOptions, say: Say
 def _must_have_run(store: Store, source: JobSource) -> None:
     kind = KINDS[source.kind]
     if isinstance(kind, FileJobKind) and kind.makes_keys:
-        from headway.wiring.flow_reuse import must_have_run  # A batch does not load what flows need.
+        from headway.wiring.flows.flow_reuse import must_have_run  # A batch does not load what flows need.
 
         must_have_run(store, source)
 
 
 def _change_lines(config: Config, store: Store, source: JobSource, job: Job) -> list[str]:
-    from headway.wiring.flow_reuse import change_lines
+    from headway.wiring.flows.flow_reuse import change_lines
 
     return change_lines(config, store, source, job)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.flows.running.conftest import FlowFolder
-from tests.flows.running.memory_run import BAD, Good, MemoryRun, flow, node, pipeline
+from tests.flows.running.steps.memory_run import BAD, Good, MemoryRun, flow, node, pipeline
 
 from headway.flows.spec import AUTO, Dependency, FlowSpec, StateField
 
@@ -93,6 +93,8 @@ def test_a_retry_never_leaves_a_result_of_fewer_items(folder: FlowFolder) -> Non
         assert (done.code, results["status"]) == (1, "partial")
         assert (results["state"]["found"], results["state"]["sum"]) == ([11, 13], 24)
     assert folder.calls() == ["add#0", "add#1", "add#2", "total#None"]
+    assert "4 units so far, 3 already done" in done.err
+    assert ", 1 not run again" in done.err
     assert "later nodes have used what the others wrote" in done.err
     assert "'headway run flow.yaml' with the same inputs runs it again in a new job" in done.err
 

@@ -13,10 +13,10 @@ import pytest
 from headway.flows.flow_file import load_flow
 from headway.flows.running.flow_form import FlowForm, encode_form, nodes_of
 from headway.flows.running.growth import FlowGrowth
+from headway.flows.running.outputs.results import results_json
 from headway.flows.running.recorded_run import rebuilt_run, tolerated_failures
-from headway.flows.running.results import results_json
-from headway.flows.running.stored_values import APPROVALS
-from headway.flows.running.tool_programs import target_of
+from headway.flows.running.requests.tool_programs import target_of
+from headway.flows.running.state.stored_values import APPROVALS
 from headway.stores.records import Job, NewJob, StoredRoute, UnitChange
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
@@ -62,7 +62,7 @@ class Played:
         stay = tolerated_failures(self.store, self.job)
         self.worker = self.store.begin(self.number, {}, "", 0.0, stay=stay)
         self.growth = FlowGrowth(self.job)
-        return [unit.custom_id for _, unit in self.store.grow(self.number, self.growth)]
+        return [unit.custom_id for _, unit in self.store.grow(self.number, self.growth).added]
 
     @property
     def job(self) -> Job:

@@ -94,9 +94,38 @@ def test_retry_failed_runs_what_follows_too(triage: FlowFolder) -> None:
 
 def test_retry_runs_one_unit_again(triage: FlowFolder) -> None:
     triage.headway("run", "flow.yaml", "--arg", "broken=[]", "--name", "one")
+    done = triage.headway("retry", "one", "count")
+    assert done.code == 0, done.err
+    assert triage.calls() == sorted([*ALL_CALLS, "count"])
+
+
+def test_retry_refuses_a_unit_that_other_nodes_have_used(triage: FlowFolder) -> None:
+    triage.headway("run", "flow.yaml", "--arg", "broken=[]", "--name", "one")
+    done = triage.headway("retry", "one", "count", "triage[1]")
+    assert done.code == 2
+    assert "triage[1] has an answer that other nodes have used: it does not run again in job one" in done.err
+    assert "'headway run flow.yaml --from triage'" in done.err
+    assert triage.calls() == ALL_CALLS
+    assert triage.headway("run", "flow.yaml", "--arg", "broken=[]", "--from", "triage").code == 0
+
+
+def test_retry_refuses_a_failure_that_others_have_built_upon(folder: FlowFolder) -> None:
+    folder.flow(FLOW.replace("TOLERANCE", "1"))
+    assert folder.headway("run", "flow.yaml", "--arg", 'broken=["b"]', "--name", "one").code == 0
+    done = folder.headway("retry", "one", "triage[1]")
+    assert done.code == 2
+    assert "triage[1] stays failed, because other nodes have used what was written without it" in done.err
+    assert folder.calls() == ALL_CALLS
+
+
+def test_retry_runs_a_named_failure_again_with_what_follows(triage: FlowFolder) -> None:
+    assert triage.headway("run", "flow.yaml", "--arg", 'broken=["b"]', "--name", "one").code == 1
+    tools = (triage.root / "tools" / "work.py").read_text()
+    triage.write("tools/work.py", tools.replace('.get("broken", [])', '.get("mended", [])'))
     done = triage.headway("retry", "one", "triage[1]")
     assert done.code == 0, done.err
-    assert triage.calls() == sorted([*ALL_CALLS, "triage#1"])
+    assert "1 unit to run again, and what follows" in done.err
+    assert triage.results("flow.one")["state"]["n"] == 3
 
 
 def test_the_job_has_its_name_for_tools_also_with_fresh_and_name(folder: FlowFolder) -> None:
@@ -131,6 +160,13 @@ SEEN = (
 def typed(folder: FlowFolder) -> FlowFolder:
     folder.flow(SEEN, state=TYPED + "    seen: any\n")
     return folder
+
+
+def test_a_key_that_is_given_twice_is_an_error(folder: FlowFolder) -> None:
+    folder.flow("  - {id: a, kind: tool, impl: './tools/work.py:whole', reads: [topic], writes: [x]}\n")
+    done = folder.headway("run", "flow.yaml", "--arg", "topic=rail", "--arg", "topic=ships")
+    assert (done.code, done.err) == (2, "headway: --arg topic is given twice — give each key one value\n")
+    assert not (folder.root / ".headway").exists()
 
 
 def test_an_argument_is_read_by_the_type_of_its_field_and_wins_over_the_file(typed: FlowFolder) -> None:
@@ -367,3 +403,52 @@ def test_a_value_that_a_node_replaces_is_told(folder: FlowFolder) -> None:
     assert done.code == 0, done.err
     assert "the value of x is replaced: make writes x" in done.err
     assert "the value of y" not in done.err
+
+
+def test_show_says_how_units_are_named(triage: FlowFolder) -> None:
+    assert triage.headway("run", "flow.yaml", "--arg", "broken=[]").code == 0
+    job = triage.results()["job"]
+    for unit, says in (
+        (["triage#1"], f"no unit 'triage#1' — 'headway show {job} triage' lists those of triage"),
+        (
+            [],
+            f"name a unit of job {job}: headway show {job} UNIT — UNIT can be a node: 'headway status {job}' lists them",
+        ),
+        (["nothing"], f"no unit and no node 'nothing' — 'headway graph --job {job}' shows its nodes"),
+    ):
+        shown = triage.headway("show", job, *unit)
+        assert (shown.code, says in shown.err) == (2, True), shown.err
+
+
+def test_one_unit_that_is_tried_again_is_it(triage: FlowFolder) -> None:
+    assert triage.headway("run", "flow.yaml", "--arg", 'broken=["b"]').code == 1
+    triage.write("mended", "")
+    again = triage.headway("resume")
+    assert "4 units so far, 3 already done\n" in again.err  # And `count`, which follows.
+    assert "1 unit failed before: it is tried again; what succeeded stays" in again.err
+
+
+def test_tools_that_keep_their_answers_save_no_tokens(triage: FlowFolder) -> None:
+    assert triage.headway("run", "flow.yaml", "--arg", "broken=[]").code == 0
+    triage.flow(FLOW.replace("TOLERANCE", "0").replace("[n]", "[many]"))
+    again = triage.headway("run", "flow.yaml", "--arg", "broken=[]")
+    assert "  4 answered without a call\n" in again.err, again.err
+
+
+def test_a_loop_that_used_all_its_iterations_says_so(folder: FlowFolder) -> None:
+    step = '{id: add, kind: tool, impl: "./tools/work.py:issues", writes: [issues]}'
+    folder.flow(f"  - {step}\n  loops: [{{id: grow, body: [add], until: $.never, max_iters: 3}}]\n")
+    done = folder.headway("run", "flow.yaml", "--arg", "never=false")
+    assert done.code == 0, done.err
+    line = next(one for one in folder.headway("graph", "flow.yaml").out.splitlines() if "grow" in one)
+    assert line.endswith("all 3 iterations were used (max_iters)"), line
+
+
+def test_an_answer_that_does_not_fit_is_no_exception_of_the_tool(folder: FlowFolder) -> None:
+    folder.flow(
+        '  - {id: list, kind: tool, impl: "./tools/work.py:issues", schema: {type: object}, writes: [a]}\n'
+    )
+    done = folder.headway("run", "flow.yaml")
+    assert done.code == 1
+    assert "for example list: the answer does not fit: " in done.err
+    assert "raised" not in done.err

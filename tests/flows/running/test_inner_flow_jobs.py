@@ -74,3 +74,9 @@ def test_a_failure_inside_is_the_failure_of_its_node(nested: FlowFolder) -> None
     assert (found["nodes"]["sub"]["status"], found["nodes"]["sub/long"]["failed"]) == ("failed", 3)
     units = json.loads(nested.headway("export").out)
     assert units == found
+
+
+def test_plan_validate_and_graph_count_the_same_nodes(nested: FlowFolder) -> None:
+    for command in ("plan", "validate", "graph"):
+        shown = nested.headway(command, "flow.yaml").out.splitlines()[0]
+        assert "4 nodes" in shown, shown

@@ -30,7 +30,7 @@ from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row, from_fields
 from headway.config.routing import Router
 from headway.errors import ConfigError, UsageError
-from headway.executors.log_files import open_regular
+from headway.executors.evidence.log_files import open_regular
 
 #: What a template may name.
 FIELDS: Final = ("path", "name", "text")

@@ -12,7 +12,7 @@ from headway.cli.shared.click_options import json_option, where_options
 if TYPE_CHECKING:
     from headway.config import Config
     from headway.flows.spec import FlowSpec
-    from headway.reports.flow_report import FlowReport
+    from headway.reports.flows.flow_report import FlowReport
     from headway.stores.records import Job
     from headway.stores.store import Store
 
@@ -102,7 +102,7 @@ def _of_file(file: Path, job: str | None, config: Path | None, db: str | None, *
 
 def _last_run(file: Path, config: Path | None, db: str | None) -> _Drawn | None:
     from headway.cli.shared import workspace
-    from headway.reports.flow_report import last_job_of
+    from headway.reports.flows.flow_report import last_job_of
     from headway.wiring.store_access import open_store_or_empty
 
     settings = workspace.settings(config, db)
@@ -127,6 +127,6 @@ def _of_job(name: str, config: Path | None, db: str | None) -> _Drawn:
 def _report_of(settings: Config, store: Store, job: Job) -> _Drawn:
     from headway.cli.shared import workspace
     from headway.flows.running.flow_form import form_of
-    from headway.reports.flow_report import flow_report
+    from headway.reports.flows.flow_report import flow_report
 
     return _Drawn(form_of(job).spec, flow_report(store, job, workspace.state_of(settings, job)))

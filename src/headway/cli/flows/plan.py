@@ -5,9 +5,15 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from headway.display.flow_plan_table import fits_table, flow_plan_notes, flow_plan_table, narrow_flow_lines
+from headway.display.forecasts.flow_plan_table import (
+    fits_table,
+    flow_plan_notes,
+    flow_plan_table,
+    narrow_flow_lines,
+)
+from headway.flows.step_text import count_nodes
 from headway.safe_text import one_line
-from headway.wiring.flow_forecasts import FlowAhead
+from headway.wiring.flows.flow_forecasts import FlowAhead
 
 
 def print_flow_plan(name: str, ahead: FlowAhead, width: int, *, err: bool = False, note: str = "") -> None:
@@ -16,7 +22,7 @@ def print_flow_plan(name: str, ahead: FlowAhead, width: int, *, err: bool = Fals
 
     stream = sys.stderr if err else sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else width, highlight=False)
-    nodes = len(ahead.forecast.nodes)
+    nodes = count_nodes(ahead.spec)
     console.print(one_line(f"{name}: {nodes:,} node{'' if nodes == 1 else 's'}{note}"), markup=False)
     if ahead.job is not None:
         left = "the rest would run" if ahead.forecast.units else "--fresh plans it as a new job"

@@ -45,7 +45,7 @@ from headway.wiring.submission import ReadyJob
 
 if TYPE_CHECKING:
     from headway.cli.shared.detach import Detachment
-    from headway.display.event_file import EventFile
+    from headway.display.flows.event_file import EventFile
 
 
 def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **flags: Any) -> RunFlags:
@@ -62,7 +62,7 @@ def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **
     if events is not None and events.absolute() in (output.path.absolute(), log_file and log_file.absolute()):
         raise UsageError(f"--events {events} is another file of the run", hint="name another file")
     if events is not None:
-        from headway.display.event_file import must_be_events  # A batch does not load what flows need.
+        from headway.display.flows.event_file import must_be_events  # A batch does not load what flows need.
 
         must_be_events(events)  # Before a job is made.
     if flags.get("detach") and output.is_stdout:
@@ -333,7 +333,7 @@ def _events(config: Config, job: Job, flags: RunFlags) -> Iterator[EventFile | N
         return
     if str(flags.events.absolute()) in (job.input, config.db):
         raise UsageError(f"--events {flags.events} is a file of the job itself", hint="name another file")
-    from headway.display.event_file import EventFile
+    from headway.display.flows.event_file import EventFile
 
     events = EventFile(flags.events, lambda: open_store(config), job)
     try:

@@ -30,7 +30,7 @@ LOOK_S: Final = 0.2
     epilog="Example: headway show requests-3fa2c1 row-17 --follow",
 )
 @click.argument("job")
-@click.argument("unit")
+@click.argument("unit", default="", metavar="UNIT")
 @click.option(
     "--follow", "-f", is_flag=True, help="Show the conversation as it goes on, until the unit ends."
 )
@@ -59,6 +59,10 @@ def command(
     settings = workspace.settings(config, db)
     with workspace.open_read_only(settings) as store:
         chosen = workspace.choose_job(store, job, quiet=as_json or raw)
+        if not unit:
+            raise UsageError(
+                f"name a unit of job {chosen.name}: headway show {chosen.name} UNIT", hint=_which(chosen)
+            )
         if not raw and not follow and _is_node(store, chosen, unit):
             _show_node(store, chosen, workspace.state_of(settings, chosen), unit, as_json=as_json)
             return 0
@@ -81,11 +85,18 @@ def command(
     return 0
 
 
+def _which(job: Job) -> str:
+    """What a unit is called in this job."""
+    if job.kind == "flow":
+        return f"UNIT can be a node: 'headway status {job.name}' lists them"
+    return f"an id of the input, or an index below {job.total}"
+
+
 def _is_node(store: Store, job: Job, name: str) -> bool:
     """Whether a name is that of a node of a flow and not of one unit: a node with one unit is that unit."""
     if job.kind != "flow" or store.index_of(job.id, name) is not None:
         return False
-    from headway.reports.flow_report import has_node
+    from headway.reports.flows.node_details import has_node
 
     return has_node(job, name)
 
@@ -93,7 +104,7 @@ def _is_node(store: Store, job: Job, name: str) -> bool:
 def _show_node(store: Store, job: Job, state: State, name: str, *, as_json: bool) -> None:
     from headway.cli.shared import printing
     from headway.display.flows.node_report_text import MOST_UNITS, node_lines
-    from headway.reports.flow_report import node_report
+    from headway.reports.flows.node_details import node_report
 
     report = node_report(store, job, state, name, -1 if as_json else MOST_UNITS)
     if as_json:

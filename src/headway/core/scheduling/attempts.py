@@ -197,7 +197,7 @@ class Attempts:
         """Close the lane if the failure demands it: for this run, until an instant, or by its breaker."""
         lane, message = entry.lane, outcome.message
         if kind in LANE_STOPPERS:
-            self._control.stop(lane, AccountRefused(kind, message, outcome.wrong_path))
+            self._control.stop(lane, AccountRefused(kind, message, outcome.wrong_path, outcome.not_started))
         elif kind in HOPELESS:
             self._recover(lane, entry)
             self._count_invalid(entry, kind, message)

@@ -7,16 +7,17 @@ theme of the browser, and every box of the graph is a link to its row, so that t
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
+from headway.display.flows.graph_rows import GraphRow, graph_rows
 from headway.display.flows.graph_svg import flow_svg
 from headway.display.flows.node_text import MARKS, approve_text, status_word
 from headway.display.flows.outcome_text import items_of, path_step_text, run_text, took_text
 from headway.display.formatting import duration, iso, money
 from headway.flows.spec import FlowSpec
 from headway.flows.step_text import details, size_text
-from headway.reports.flow_report import FlowReport, NodeOutcome
+from headway.reports.flows.flow_report import FlowReport, NodeOutcome
 from headway.safe_text import one_line
 
 _STYLE: Final = """
@@ -29,10 +30,10 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{margin:.3
 .graph{overflow:auto;margin:1rem 0;border:1px solid var(--line);border-radius:6px;padding:8px}
 a{color:var(--link)}a:focus-visible{outline:3px solid var(--link);outline-offset:2px}
 svg{display:block}svg text{font:12px system-ui,sans-serif;fill:var(--fg)}svg .small{font-size:11px;fill:var(--soft)}
-svg rect{fill:var(--box);stroke:var(--edge)}svg path{fill:none;stroke:var(--edge)}svg path.critical{stroke:var(--fg);stroke-width:3}
+svg rect{fill:var(--box);stroke:var(--edge)}svg path{fill:none;stroke:var(--edge)}svg .tip{fill:var(--edge)}svg .tip.critical{fill:var(--fg)}svg path.critical{stroke:var(--fg);stroke-width:3}
 svg .critical rect{stroke-width:3}svg a:focus-visible rect{stroke:var(--link);stroke-width:4}svg a{outline:none}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
-th{color:var(--soft);font-weight:600}.right{text-align:right;white-space:nowrap}tr:target{background:var(--box)}td.member{padding-left:2rem}
+th{color:var(--soft);font-weight:600}.right{text-align:right;white-space:nowrap}tr:target{background:var(--box)}
 .span{min-width:9rem}.span div{height:.8rem;margin-top:.35rem;border-radius:2px;min-width:2px;background:currentColor}
 """
 _STATUSES: Final = tuple(MARKS)
@@ -66,49 +67,26 @@ def _run(report: FlowReport) -> str:
 
 
 def _table(flow: FlowSpec, report: FlowReport | None) -> str:
-    names = _names(flow)
     outcomes = {} if report is None else report.by_name()
     head = "<th>node<th>what"
     if report is not None:
         head += '<th>outcome<th class="right">items<th class="right">start<th class="right">took<th>when<th class="right">cost'
     head += "<th>reads<th>writes"
-    rows = "".join(_row(flow, name, number, outcomes.get(name), report) for number, name in enumerate(names))
+    rows = "".join(
+        _row(row, number, outcomes.get(row.path), report) for number, row in enumerate(graph_rows(flow))
+    )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _names(flow: FlowSpec) -> Sequence[str]:
-    """Every step and member, as the boxes of the graph are numbered."""
-    return [
-        name
-        for step in flow.step_order
-        for name in ((step,) if step in flow.nodes else (step, *flow.members(step)))
-    ]
-
-
-def _row(
-    flow: FlowSpec, name: str, number: int, outcome: NodeOutcome | None, report: FlowReport | None
-) -> str:
-    step = flow.step(name)
+def _row(row: GraphRow, number: int, outcome: NodeOutcome | None, report: FlowReport | None) -> str:
+    step = row.step
     reads, writes = getattr(step, "reads", ()), getattr(step, "writes", ())
-    is_member = name in flow.nodes and bool(flow.nodes[name].group)
-    cells = (
-        f"<td{' class=member' if is_member else ''}>{_escaped(name)}</td><td>{_escaped(details(step))}</td>"
-    )
+    indent = f' style="padding-left:{0.6 + 1.4 * row.depth:.1f}rem"' if row.depth else ""
+    cells = f"<td{indent}>{_escaped(row.path)}</td><td>{_escaped(details(step))}</td>"
     if report is not None:
         cells += "".join(_outcome_cells(outcome, report))
     cells += f"<td>{_escaped(', '.join(reads))}</td><td>{_escaped(', '.join(writes))}</td>"
     return f'<tr id="n{number}">{cells}</tr>'
-
-
-def _inner_rows(nodes: Sequence[NodeOutcome], report: FlowReport | None) -> str:
-    """The nodes of an inner flow, which have no box."""
-    if report is None:
-        return ""
-    return "".join(
-        f'<tr><td class="member">{_escaped(node.name)}</td><td>{node.kind}</td>'
-        f"{''.join(_outcome_cells(node, report))}<td></td><td></td></tr>"
-        for node in nodes
-    )
 
 
 def _outcome_cells(node: NodeOutcome | None, report: FlowReport) -> Iterator[str]:

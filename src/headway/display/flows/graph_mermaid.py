@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
+from headway.display.flows.graph_rows import graph_rows
 from headway.display.flows.node_text import MARKS
 from headway.display.flows.outcome_text import facts_of
 from headway.flows.spec import FlowSpec
 from headway.flows.step_text import arrow_label, details
-from headway.reports.flow_report import FlowReport, NodeOutcome
+from headway.reports.flows.flow_report import FlowReport, NodeOutcome
 from headway.safe_text import one_line
 
 #: Fill and border for each status, readable on light and dark pages.
@@ -30,7 +31,7 @@ _COLORS: Final = {
 
 
 def flow_mermaid(flow: FlowSpec, report: FlowReport | None = None) -> str:
-    """The chart. A pipeline or loop is a subgraph with its members."""
+    """The chart. A pipeline or loop is a subgraph with its members, a node that runs a flow one with that flow."""
     chart = _Chart(flow, {} if report is None else report.by_name())
     lines = ["flowchart LR", *(f"  {line}" for line in chart.lines())]
     if report is not None:
@@ -41,23 +42,41 @@ def flow_mermaid(flow: FlowSpec, report: FlowReport | None = None) -> str:
 class _Chart:
     def __init__(self, flow: FlowSpec, outcomes: dict[str, NodeOutcome]) -> None:
         self._flow, self._outcomes = flow, outcomes
-        names = (*flow.nodes, *flow.pipelines, *flow.loops)
+        inner = (row.path for row in graph_rows(flow))
+        names = dict.fromkeys((*flow.nodes, *flow.pipelines, *flow.loops, *inner))
         self._numbers = {name: f"n{number}" for number, name in enumerate(names)}
         #: Every arrow so far, as Mermaid counts them.
         self._arrows: list[tuple[str, str]] = []
 
     def lines(self) -> Iterator[str]:
-        flow = self._flow
+        yield from self._lines(self._flow, "")
+
+    def _lines(self, flow: FlowSpec, prefix: str) -> Iterator[str]:
         for name in flow.step_order:
             if name in flow.nodes:
-                yield self._box(name)
+                yield from self._node(flow, prefix, name)
                 continue
-            yield f'subgraph {self._numbers[name]}["{self._label(name, ": ")}"]'
-            yield from (f"  {self._box(member)}" for member in flow.members(name))
-            yield from (f"  {line}" for member in flow.members(name) for line in self._arrows_to(member))
+            yield self._subgraph(flow, prefix, name)
+            for member in flow.members(name):
+                yield from (f"  {line}" for line in self._node(flow, prefix, member))
+            for member in flow.members(name):
+                yield from (f"  {line}" for line in self._arrows_to(flow, prefix, member))
             yield "end"
         for name in flow.step_order:
-            yield from self._arrows_to(name)
+            yield from self._arrows_to(flow, prefix, name)
+
+    def _node(self, flow: FlowSpec, prefix: str, name: str) -> Iterator[str]:
+        """A box; for a node that runs a flow a subgraph with that flow."""
+        inner = flow.nodes[name].inner
+        if inner is None:
+            yield f'{self._numbers[prefix + name]}["{self._label(flow, prefix, name, "<br/>")}"]'
+            return
+        yield self._subgraph(flow, prefix, name)
+        yield from (f"  {line}" for line in self._lines(inner, f"{prefix}{name}/"))
+        yield "end"
+
+    def _subgraph(self, flow: FlowSpec, prefix: str, name: str) -> str:
+        return f'subgraph {self._numbers[prefix + name]}["{self._label(flow, prefix, name, ": ")}"]'
 
     def styles(self, path: list[str]) -> Iterator[str]:
         """Colours by outcome; the critical path has thick lines."""
@@ -75,22 +94,19 @@ class _Chart:
         if bold:
             yield f"linkStyle {','.join(map(str, bold))} stroke-width:4px"
 
-    def _box(self, name: str) -> str:
-        return f'{self._numbers[name]}["{self._label(name, "<br/>")}"]'
-
-    def _label(self, name: str, between: str) -> str:
-        label = f"{_text(name)}{between}{_text(details(self._flow.step(name)))}"
-        outcome = self._outcomes.get(name)
+    def _label(self, flow: FlowSpec, prefix: str, name: str, between: str) -> str:
+        label = f"{_text(prefix + name)}{between}{_text(details(flow.step(name)))}"
+        outcome = self._outcomes.get(prefix + name)
         if outcome is None:
             return label
         return f"{label}<br/>{_text(f'{MARKS[outcome.status]} ' + ', '.join(facts_of(outcome) or [outcome.status]))}"
 
-    def _arrows_to(self, name: str) -> Iterator[str]:
-        for one in self._flow.step(name).after:
+    def _arrows_to(self, flow: FlowSpec, prefix: str, name: str) -> Iterator[str]:
+        for one in flow.step(name).after:
             label = _text(arrow_label(one))
             arrow = f'-- "{label}" -->' if label else "-->"
-            self._arrows.append((one.id, name))
-            yield f"{self._numbers[one.id]} {arrow} {self._numbers[name]}"
+            self._arrows.append((prefix + one.id, prefix + name))
+            yield f"{self._numbers[prefix + one.id]} {arrow} {self._numbers[prefix + name]}"
 
 
 def _text(text: str) -> str:

@@ -1,4 +1,6 @@
-"""The graph of a flow as SVG: a column for each length of the longest way to a step; pipelines and loops are boxes with their members."""
+"""The graph of a flow as SVG: a column for each length of the longest way to a step; pipelines, loops and nodes
+that run a flow are boxes with what is inside them.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,17 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
+from headway.display.flows.graph_rows import graph_rows, inside
 from headway.display.flows.node_text import MARKS
 from headway.display.flows.outcome_text import facts_of, items_of, outcome_text
 from headway.flows.spec import FlowSpec
 from headway.flows.step_text import arrow_label, details
-from headway.reports.flow_report import FlowReport, NodeOutcome
+from headway.reports.flows.flow_report import FlowReport, NodeOutcome
 from headway.safe_text import one_line
 
-_WIDTH, _GAP_X, _GAP_Y, _LINE, _TOP = 210, 70, 22, 24, 20
+_WIDTH, _GAP_X, _GAP_Y, _LINE, _TOP = 210, 48, 22, 24, 20
+#: The length of the point of an arrow.
+_TIP: Final = 7
 #: Room for more characters than these is not in a box.
 _MOST: Final = 32
 
@@ -33,12 +38,8 @@ class _Drawing:
         self._path = set(pairwise(path))
         self._job = "" if report is None else report.job
         self._head = 50 if report is not None else 36
-        names = [
-            name
-            for step in flow.step_order
-            for name in ((step,) if step in flow.nodes else (step, *flow.members(step)))
-        ]
-        self._numbers = {name: number for number, name in enumerate(names)}
+        #: The rows of the table, to which the boxes are links.
+        self._numbers = {row.path: number for number, row in enumerate(graph_rows(flow))}
 
     def svg(self) -> str:
         places, width, height = self._layout()
@@ -56,15 +57,18 @@ class _Drawing:
             column = columns[name] = max((columns[one.id] + 1 for one in after), default=0)
             places[name] = (column * (_WIDTH + _GAP_X) + 5, bottoms[column] + 5)
             bottoms[column] += self._height(name) + _GAP_Y
-        return places, (max(columns.values()) + 1) * (_WIDTH + _GAP_X), max(bottoms.values()) + 5
+        return (
+            places,
+            (max(columns.values()) + 1) * (_WIDTH + _GAP_X) - _GAP_X + 10,
+            max(bottoms.values()) + 5,
+        )
 
     def _height(self, name: str) -> int:
-        members = () if name in self._flow.nodes else self._flow.members(name)
-        return self._head + _LINE * len(members)
+        return self._head + _LINE * len(inside(self._flow, name))
 
     def _box(self, name: str, x: int, y: int) -> str:
         flow, outcome = self._flow, self._outcomes.get(name)
-        members = () if name in flow.nodes else flow.members(name)
+        members = inside(flow, name)
         what = details(flow.step(name))
         title = f"{name}: {what}" + ("" if outcome is None else f" — {outcome_text(outcome, self._job)}")
         lines = [
@@ -101,11 +105,13 @@ class _Drawing:
         for one in self._flow.step(name).after:
             x1, y1 = places[one.id][0] + _WIDTH, places[one.id][1] + _TOP
             middle = (x1 + x2) // 2
-            critical = ' class="critical"' if (one.id, name) in self._path else ""
+            is_critical = (one.id, name) in self._path
+            critical, tip = (' class="critical"', "tip critical") if is_critical else ("", "tip")
             label = _escaped(arrow_label(one))
             yield (
-                f'<path{critical} d="M{x1} {y1} C{middle} {y1} {middle} {y2} {x2} {y2}">'
+                f'<path{critical} d="M{x1} {y1} C{middle} {y1} {middle} {y2} {x2 - _TIP} {y2}">'
                 f"<title>{label}</title></path>"
+                f'<path class="{tip}" d="M{x2} {y2} l-{_TIP} -4 v8 z"/>'
             )
 
 

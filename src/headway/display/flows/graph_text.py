@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from headway.display.flows.graph_rows import GraphRow, graph_rows
 from headway.display.flows.node_text import MARKS
 from headway.display.flows.outcome_text import outcome_text, path_text, run_text
 from headway.flows.spec import FlowSpec
 from headway.flows.step_text import details, size_text, waits_text
-from headway.reports.flow_report import FlowReport
+from headway.reports.flows.flow_report import FlowReport
 from headway.safe_text import one_line
 
 
@@ -19,7 +18,8 @@ def flow_text(flow: FlowSpec, report: FlowReport | None = None) -> str:
         lines.append(run_text(report))
     if flow.inputs:
         lines.append(f"inputs: {', '.join(flow.inputs)}")
-    lines += _lines(flow, _Outcomes(report), "", "")
+    outcomes = _Outcomes(report)
+    lines += [_line(row, outcomes) for row in graph_rows(flow)]
     if report is not None and (path := path_text(report)):
         lines.append(path)
     return "\n".join(map(one_line, lines))
@@ -41,26 +41,7 @@ class _Outcomes:
         return f"{MARKS[node.status]} {text}{critical}  — {outcome_text(node, self._job)}"
 
 
-def _lines(flow: FlowSpec, outcomes: _Outcomes, prefix: str, indent: str) -> Iterator[str]:
-    for name in flow.step_order:
-        yield indent + _line(flow, name, outcomes, prefix)
-        if name in flow.nodes:
-            yield from _inner(flow, name, outcomes, prefix, indent + "  ")
-            continue
-        for member in flow.members(name):
-            yield f"{indent}  {_line(flow, member, outcomes, prefix)}"
-            yield from _inner(flow, member, outcomes, prefix, indent + "    ")
-
-
-def _inner(flow: FlowSpec, name: str, outcomes: _Outcomes, prefix: str, indent: str) -> Iterator[str]:
-    """The nodes of an inner flow."""
-    inner = flow.nodes[name].inner
-    if inner is not None:
-        yield from _lines(inner, outcomes, f"{prefix}{name}/", indent)
-
-
-def _line(flow: FlowSpec, name: str, outcomes: _Outcomes, prefix: str) -> str:
-    step = flow.step(name)
-    after = waits_text(step)
-    text = f"{prefix}{name}  ({details(step)})" + (f"  ← {after}" if after else "")
-    return outcomes.around(prefix + name, text)
+def _line(row: GraphRow, outcomes: _Outcomes) -> str:
+    after = waits_text(row.step)
+    text = f"{row.path}  ({details(row.step)})" + (f"  ← {after}" if after else "")
+    return "  " * row.depth + outcomes.around(row.path, text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.flows.running.key_report import KeyReport
+from headway.flows.running.reuse.key_report import KeyReport
 from headway.safe_text import one_line
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from headway.display.flows.node_text import change_lines
 from headway.engine.observer import View
-from headway.reports.node_progress import PartChanges
+from headway.reports.flows.node_progress import PartChanges
 from headway.stores.records import Job
 
 #: A flow with at most so many nodes has a line for each change.

@@ -11,7 +11,7 @@ from headway.display.flows.node_text import approve_text
 from headway.display.flows.outcome_text import outcome_text, took_text
 from headway.display.formatting import count, iso, money, short
 from headway.flows.running.approvals import AskedUnit
-from headway.reports.flow_report import NodeDetails
+from headway.reports.flows.node_details import NodeDetails
 from headway.safe_text import one_line
 from headway.stores.records import LabelledUnit
 

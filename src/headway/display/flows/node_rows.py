@@ -14,7 +14,7 @@ from headway.display.columns import column_widths
 from headway.display.flows.node_text import MARKS, approve_text, counts_text, items_text, status_word
 from headway.display.formatting import money, short
 from headway.engine.observer import PartProgress, View
-from headway.reports.node_progress import most_urgent, status_counts
+from headway.reports.flows.node_progress import most_urgent, status_counts
 from headway.safe_text import one_line
 
 _STYLES: Final = {

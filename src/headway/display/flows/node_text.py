@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from headway.display.formatting import count, money, short
+from headway.reports.flows.node_progress import GROUPS
 from headway.safe_text import one_line
 
 #: A mark for each status.
@@ -41,6 +42,8 @@ class AnyNode(Protocol):
     @property
     def note(self) -> str: ...
     @property
+    def kind(self) -> str: ...
+    @property
     def waiting(self) -> Sequence[str]: ...
 
 
@@ -50,11 +53,12 @@ def status_word(status: str) -> str:
 
 
 def items_text(node: AnyNode) -> str:
-    """ "7/12, 1 failed"; "" for a node that has no units yet."""
+    """ "7/12, 1 failed"; "" for a node that has no units yet. A pipeline or a loop counts those of its members: "14/24 units"."""
     if not node.total:
         return ""
     failed = f", {node.failed:,} failed" if node.failed else ""
-    return f"{node.succeeded + node.failed:,}/{node.total:,}{failed}"
+    what = " units" if node.kind in GROUPS else ""
+    return f"{node.succeeded + node.failed:,}/{node.total:,}{what}{failed}"
 
 
 def approve_text(job: str, name: str, waiting: Sequence[str]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from headway.display.flows.node_text import approve_text, counts_text, status_word
 from headway.display.formatting import count, duration, money, short
-from headway.reports.critical_path import PathStep
-from headway.reports.flow_report import FlowReport, NodeOutcome
-from headway.reports.node_progress import status_counts
+from headway.reports.flows.critical_path import PathStep
+from headway.reports.flows.flow_report import FlowReport, NodeOutcome
+from headway.reports.flows.node_progress import status_counts
 
 #: A shorter wait between two steps of the critical path is the work of Headway itself, and not named.
 SHORT_WAIT_S = 0.5
@@ -23,11 +23,11 @@ def run_text(report: FlowReport) -> str:
 
 
 def items_of(node: NodeOutcome) -> str:
-    """ "11/12, 1 failed"; "" for a node without units."""
+    """ "11/12, 1 failed"; "" for a node without units. What has nodes inside counts their units: "22/24 units"."""
     if not node.units:
         return ""
     failed = f", {node.failed:,} failed" if node.failed else ""
-    return f"{node.succeeded + node.failed:,}/{node.units:,}{failed}"
+    return f"{node.succeeded + node.failed:,}/{node.units:,}{' units' if node.has_inside else ''}{failed}"
 
 
 def took_text(seconds: float) -> str:

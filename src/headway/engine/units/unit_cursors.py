@@ -20,6 +20,7 @@ from headway.core.lanes.queueing.unit_lengths import LengthTable
 from headway.core.model import Estimate, Price, Unit
 from headway.core.unit_states import GOOD
 from headway.engine.run_spec import RenderedRequest, UnitRoute
+from headway.engine.units.held_units import HeldUnits
 from headway.engine.units.length_index import LargestSizes, LengthIndex, unit_of_size
 from headway.engine.units.route_cursor import RestCursor, RouteCursor, merged
 from headway.stores.answer_cache import AnswerCache
@@ -57,9 +58,12 @@ class StoreSource:
         renders: bool = False,
         grows: bool = False,
         exclusive: Mapping[int, int] | None = None,
+        held: HeldUnits | None = None,
     ) -> None:
         """`leaders` leaves out units that follow others which ask the same. `renders`: the requests of units with edges are made
-        when their turn comes. `grows`: units may be added that wait for any unit. `exclusive`: as in `RunSpec`."""
+        when their turn comes. `grows`: units may be added that wait for any unit. `exclusive`: as in `RunSpec`. `held`: units that wait
+        until growth returns them."""
+        self.held = held
         self._exclusive = exclusive or {}
         #: Whether units may have settings beside those that every unit has: a group, a policy for retries.
         self._has_settings = bool(exclusive) or any(
@@ -161,6 +165,8 @@ class StoreSource:
         lane = self._routes[row.route].lane
         if row.index in self._taken:
             return False
+        if self.held is not None and not self.held.comes_by_cursor(row.index):
+            return self.held.take(row.index)
         if self._serial or row.index in serial:
             is_to_come = row.index > self._serial_after
         elif lane in self._longest and self._longest[lane].withdraw(row.index):
@@ -174,6 +180,12 @@ class StoreSource:
         """Units that had ended and wait again: they come out of turn. For the reader's thread."""
         self._taken.update(indexes)
         units = [self._unit(row) for row in store.waiting_units(self._job, indexes)]
+        return self._with_edges(store, units)
+
+    def hand_out(self, store: Store, indexes: Sequence[int]) -> list[Unit]:
+        """Those of these units that were held: they come out of turn. For the reader's thread."""
+        assert self.held is not None
+        units = [self._unit(row) for row in store.waiting_units(self._job, self.held.take_all(indexes))]
         return self._with_edges(store, units)
 
     def remaining(self, lane: str) -> int:
@@ -274,8 +286,8 @@ class StoreSource:
         index = self._longest.setdefault(lane, LengthIndex())
         for cursor in self._cursors[lane]:
             sizes = cursor.sizes(store)
-            if (only := self._only) is not None:
-                sizes = (size for size in sizes if size[0] in only)
+            if self._only is not None or self.held is not None:
+                sizes = (size for size in sizes if self._wanted(size[0]))
             index.add(cursor.priority, partial(family_name, cursor.route), sizes)
         units: list[Unit] = []
         while len(units) < n and (taken := index.take(n - len(units), lengths)):
@@ -331,17 +343,19 @@ class StoreSource:
         self._left = dict.fromkeys(self._left, 0)
         return []
 
-    def _wanted(self, row: PendingUnit) -> bool:
-        if row.index in self._taken:
+    def _wanted(self, index: int) -> bool:
+        if index in self._taken:
             return False
-        if self._only is None or row.index in self._only:
+        if self.held is not None and not self.held.comes_by_cursor(index):
+            return False
+        if self._only is None or index in self._only:
             return True
-        return self._first_added is not None and row.index >= self._first_added
+        return self._first_added is not None and index >= self._first_added
 
     def _units(self, rows: Iterable[PendingUnit]) -> list[Unit]:
         """The units of those rows that this run wants."""
-        if self._only is not None or self._taken:
-            rows = filter(self._wanted, rows)
+        if self._only is not None or self._taken or self.held is not None:
+            rows = (row for row in rows if self._wanted(row.index))
         if self.longer or self._has_settings:
             return list(map(self._unit, rows))
         routes, units = self._routes, []

@@ -21,10 +21,10 @@ from typing import Final
 
 import msgspec
 
-from headway.executors.capture import Capture, WholeOutput
 from headway.executors.commands.exit_watch import ExitWatch
 from headway.executors.commands.output_lines import LineReader, OutputLines
 from headway.executors.commands.program_pipes import InputPipe, OutputPipe
+from headway.executors.evidence.capture import Capture, WholeOutput
 from headway.executors.process_tree import kill_tree
 from headway.runtime import open_files
 

@@ -50,7 +50,7 @@ def not_started(program: str, directory: str, error: OSError) -> WorkResult:
     if exhausted:
         return WorkResult("error", outcome=Outcome(Kind.TRANSIENT, message=exhausted, exhausted=True))
     text = f"{program} cannot be started: {(error.strerror or str(error)).lower()}"
-    return WorkResult("error", outcome=Outcome(Kind.AUTH, message=text))
+    return WorkResult("error", outcome=Outcome(Kind.AUTH, message=text, not_started=True))
 
 
 def of_command(end: ProgramEnd, settings: CommandConfig, timeout_s: float, max_answer: int) -> WorkResult:

@@ -1,17 +1,15 @@
-"""Running flows: which units come next, what each of them sees, and the state that their answers make.
+"""Running flows.
 
-PURE:
+steps/         PURE: which units come next, and how each step ended
+state/         the state that their answers make
+intake/        a flow file and what the user gives become a job
+requests/      what a unit sends, and which answers it accepts
+reuse/         answers of earlier runs that are kept
+outputs/       results and events
 
-flow_run       a whole run: ends in, units out
-flow_steps     the steps of one flow: which of them begins now; flow_plan has what does not change
-steps          a node by itself; groups, pipeline_step, loop_step and turns: pipelines and loops
-node_run       one execution of a node: its iterations and their ends; flow_node and data_set: the kinds without units
-state_fold     the state, as a fold of what steps wrote; field_parts and turn_writes: where that is
-tally          counts by node; node_reports: the reports made of them
-
-Over the records of a job:
-
-recorded_run   a run that is rebuilt from the records and follows them
-growth         the units and events that ends add
-results        the results file
+job_kind       flows as a kind of job; flow_form: what a job keeps of its flow
+recorded_run   a run that is rebuilt from the records and follows them; growth: the units that ends add
+approvals      what people are asked, and their answers
+unit_retry     which units may run again
+unit_ids       PURE: the ids of units; outcomes: how steps end
 """

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 from headway.errors import UsageError
-from headway.flows.running.answer_check import check_value
 from headway.flows.running.flow_form import FlowForm, FlowNode, form_of, nodes_of
-from headway.flows.running.node_run import NextUnit
-from headway.flows.running.prompt_text import prompt_of
 from headway.flows.running.recorded_run import rebuilt_run
-from headway.flows.running.stored_values import APPROVALS, Approval, StoredValues
+from headway.flows.running.requests.answer_check import check_value
+from headway.flows.running.requests.prompt_text import prompt_of
+from headway.flows.running.state.stored_values import APPROVALS, Approval, StoredValues
+from headway.flows.running.steps.node_run import NextUnit
 from headway.flows.running.unit_ids import node_path
 from headway.stores.records import Job
 from headway.stores.store import Store

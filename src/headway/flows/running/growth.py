@@ -12,12 +12,12 @@ from typing import Final
 
 from headway.engine.observer import PartProgress
 from headway.errors import UsageError
-from headway.flows.running.answer_reuse import AnswerReuse
-from headway.flows.running.event_record import record_events, record_resumed
 from headway.flows.running.flow_form import form_of, nodes_of
+from headway.flows.running.outputs.event_record import record_events, record_resumed
 from headway.flows.running.recorded_run import RecordedRun, note_unreadable
-from headway.flows.running.stored_values import UnreadableValue
-from headway.flows.running.unit_requests import UnitRequests
+from headway.flows.running.requests.unit_requests import UnitRequests
+from headway.flows.running.reuse.answer_reuse import AnswerReuse
+from headway.flows.running.state.stored_values import UnreadableValue
 from headway.stores.records import Job, NewUnit
 from headway.stores.store import Store
 
@@ -26,7 +26,10 @@ _MOST_WAITING: Final = 3
 
 
 class FlowGrowth:
-    """What ends of units add to a job. `parts` and `stops` may be called by another thread."""
+    """What ends of units add to a job, and which units of an earlier run go on. `parts` and `stops` may be called by another thread."""
+
+    #: `concurrency` counts units of an earlier run, too: they run when their turn comes.
+    hands_out: Final = True
 
     def __init__(self, job: Job) -> None:
         self._job = job

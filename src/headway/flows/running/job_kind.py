@@ -16,22 +16,23 @@ from headway.batch.outputs.ownership import claim
 from headway.config import Config
 from headway.engine.run_spec import RouteAnswerCheck
 from headway.errors import UsageError
-from headway.flows.running.answer_check import route_check
 from headway.flows.running.approvals import rejected_text, rejected_units
 from headway.flows.running.flow_form import FlowForm, concurrency_of, form_of, nodes_of
-from headway.flows.running.flow_run import FlowRun
-from headway.flows.running.flow_source import FLOW, FlowSource, open_flow, with_named_agents
 from headway.flows.running.growth import FlowGrowth
-from headway.flows.running.recorded_run import built_upon, rebuilt_run, tolerated_failures
-from headway.flows.running.results_file import (
+from headway.flows.running.intake.flow_source import FLOW, FlowSource, open_flow, with_named_agents
+from headway.flows.running.outputs.results_file import (
     ResultsFile,
     owner_at,
     owner_of_results,
     results_lines,
     write_results,
 )
-from headway.flows.running.stored_values import APPROVALS
-from headway.flows.running.tool_programs import must_run, with_tools
+from headway.flows.running.recorded_run import built_upon, rebuilt_run, tolerated_failures
+from headway.flows.running.requests.answer_check import route_check
+from headway.flows.running.requests.tool_programs import must_run, with_tools
+from headway.flows.running.state.stored_values import APPROVALS
+from headway.flows.running.steps.flow_run import FlowRun
+from headway.flows.running.unit_retry import must_be_unused
 from headway.flows.spec import NodeSpec
 from headway.flows.value_of_answer import answer_value
 from headway.jobs.base import FileJobKind, JobOutput, JobSource, OutputOptions, RoutePolicy
@@ -132,6 +133,10 @@ class FlowKind(FileJobKind):
     def stays_ended(self, store: Store, job: Job) -> Collection[int]:
         """Failures that a step has tolerated, and that later steps have built upon."""
         return tolerated_failures(store, job)
+
+    def check_retry(self, store: Store, job: Job, units: Sequence[int]) -> None:
+        """Units that other nodes have used may not."""
+        must_be_unused(store, job, units)
 
     def end_state(self, store: Store, job: Job, state: State) -> State:
         """By the status of the flow: tolerated failures are success, and a flow without failed units may have failed."""

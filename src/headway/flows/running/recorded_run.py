@@ -17,10 +17,10 @@ import msgspec
 
 from headway.core.unit_states import GOOD, Status
 from headway.flows.running.flow_form import concurrency_of, form_of
-from headway.flows.running.flow_run import FlowRun
-from headway.flows.running.node_choice import wanted_nodes
-from headway.flows.running.node_run import UnitEnd
-from headway.flows.running.stored_values import APPROVALS, Approval, StoredValues, UnreadableValue
+from headway.flows.running.intake.node_choice import wanted_nodes
+from headway.flows.running.state.stored_values import APPROVALS, Approval, StoredValues, UnreadableValue
+from headway.flows.running.steps.flow_run import FlowRun
+from headway.flows.running.steps.node_run import UnitEnd
 from headway.stores.records import Job, UnitEndRow
 from headway.stores.store import Store
 

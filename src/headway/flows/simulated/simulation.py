@@ -12,7 +12,7 @@ import msgspec
 from headway.core.model import Estimate, LaneLimits, LaneSpec, Unit, Usage
 from headway.core.scheduler import Scheduler
 from headway.errors import UsageError
-from headway.flows.running.node_run import NextUnit
+from headway.flows.running.steps.node_run import NextUnit
 from headway.flows.simulated.critical_path import CriticalPath, critical_path
 from headway.flows.simulated.scenario import FlowScenario, SimNode, spec_of
 from headway.flows.simulated.virtual_flow import FlowUnit, NextUnits, VirtualFlow, real_order

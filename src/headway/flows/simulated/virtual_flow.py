@@ -16,8 +16,8 @@ from headway.core.model import Unit
 from headway.core.scheduler import Scheduler
 from headway.core.unit_source import FedScheduler, ListSource
 from headway.core.unit_states import GOOD
-from headway.flows.running.flow_run import FlowRun
-from headway.flows.running.node_run import NextUnit, UnitEnd
+from headway.flows.running.steps.flow_run import FlowRun
+from headway.flows.running.steps.node_run import NextUnit, UnitEnd
 from headway.flows.simulated.planned_spec import PlannedValues
 from headway.flows.spec import FlowSpec
 from headway.sim.workload import Truth, Workload

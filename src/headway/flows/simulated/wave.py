@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from headway.flows.running.node_run import NextUnit, UnitEnd
+from headway.flows.running.steps.node_run import NextUnit, UnitEnd
 from headway.flows.spec import AUTO, FlowSpec, NodeSpec
 
 

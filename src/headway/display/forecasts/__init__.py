@@ -1,0 +1,1 @@
+"""What `headway plan` prints: a table for batches, and one for flows."""

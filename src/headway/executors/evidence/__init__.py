@@ -1,0 +1,1 @@
+"""What work leaves behind: what it printed, its log files, and the dump of a worker that died."""
