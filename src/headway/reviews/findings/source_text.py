@@ -16,11 +16,10 @@ MOST_WIDENED: Final = 2_000
 
 
 class QuotePlace(msgspec.Struct, frozen=True):
-    """Lines with a quote. `occurrence` counts from 1: how many places with these words the file has up to here."""
+    """The lines that a quote touches."""
 
     start_line: int
     end_line: int
-    occurrence: int
 
 
 def squeezed(text: str) -> str:
@@ -72,19 +71,31 @@ class SourceText:
         if not wanted:
             return None
         best: QuotePlace | None = None
-        place, count = self._words.find(wanted), 0
+        place = self._words.find(wanted)
         while place >= 0:
-            count += 1
-            found = self._at(place, len(wanted), count)
+            found = self._at(place, len(wanted))
             if best is None or abs(found.start_line - near) < abs(best.start_line - near):
                 best = found
             place = self._words.find(wanted, place + len(wanted))
         return best
 
-    def _at(self, place: int, length: int, occurrence: int) -> QuotePlace:
+    def _at(self, place: int, length: int) -> QuotePlace:
         first = bisect_right(self._starts, place) - 1
         last = bisect_right(self._starts, place + length - 1) - 1
-        return QuotePlace(self._numbers[first], self._numbers[last], occurrence)
+        return QuotePlace(self._numbers[first], self._numbers[last])
+
+    def occurrence(self, place: QuotePlace) -> int:
+        """1 if no earlier lines have the same words as these, 2 if one place has, and so on."""
+        wanted = squeezed(self.excerpt(place.start_line, place.end_line))
+        first = bisect_right(self._numbers, place.start_line) - 1
+        length = bisect_right(self._numbers, place.end_line) - first
+        return 1 + sum(self._lines_from(start, length) == wanted for start in range(first))
+
+    def _lines_from(self, start: int, length: int) -> str:
+        """The words of `length` lines, blank lines not counted."""
+        end = start + length
+        stop = self._starts[end] - 1 if end < len(self._starts) else len(self._words)
+        return self._words[self._starts[start] : stop]
 
     def widened(self, quote: str, place: QuotePlace) -> str:
         """The whole lines of a quote, or the quote itself where these are very long."""
