@@ -125,6 +125,6 @@ def _correction(read: AxisAnswer, source: SourceText) -> Iterator[str]:
 def _doubt(finding: Finding, source: SourceText) -> str:
     name = f"The finding '{finding.rule}' at lines {finding.start_line} to {finding.end_line}"
     if finding.mark == "no_such_line":
-        return f"{name}: the file has lines 1 to {len(source.lines)}."
+        return f"{name}: you were given lines {source.first_line} to {source.last_line}."
     quote = finding.quote[:_QUOTED] or "(no quote)"
     return f"{name}: the file does not have the quote {quote!r}."

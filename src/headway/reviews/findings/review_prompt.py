@@ -6,6 +6,7 @@ last. Every line of the file has its number and a bar before it. So a file canno
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ import msgspec
 
 from headway.reviews.findings.answer_schema import FINDINGS_SCHEMA
 from headway.reviews.findings.rubrics import ReviewAxis
+from headway.reviews.findings.source_text import SourceText, lines_of
 
 #: Findings that one answer may have. More are rarely read.
 MOST_ASKED: Final = 30
@@ -32,6 +34,10 @@ SYSTEM: Final = (
     "- message: what is wrong and what happens because of it, in one to three sentences.\n"
     '- suggestion: how to fix it, in a sentence or as code. Use "" if you do not know.'
 )
+
+_PATH: Final = "File: "
+_LINES: Final = "The lines to review:"
+_NUMBERED: Final = re.compile(r" *(\d+)\| ")
 
 
 class PartPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,15 +86,32 @@ def barred(text: str) -> str:
     return "\n".join(f"| {line}" for line in text.split("\n"))
 
 
+def source_of_prompt(prompt: str) -> SourceText:
+    """The path and the lines that `review_question` put into a prompt. Raises ValueError for another text."""
+    head, found, rest = prompt.partition(f"\n{_LINES}\n")
+    if not found or not head.startswith(_PATH):
+        raise ValueError("this is no question about a file")
+    lines: list[str] = []
+    first = 1
+    for line in rest.split("\n"):
+        match = _NUMBERED.match(line)
+        if match is None or (lines and int(match[1]) != first + len(lines)):
+            break
+        first = first if lines else int(match[1])
+        lines.append(line[match.end() :])
+    path = head.partition("\n")[0].removeprefix(_PATH)
+    return SourceText(_read_path(path), "".join(f"{line}\n" for line in lines), first)
+
+
 def _file_sections(part: PartPrompt) -> Iterator[str]:
-    lines = part.text.removesuffix("\n").split("\n")
+    lines = lines_of(part.text)
     last = part.first_line + len(lines) - 1
-    yield f"File: {_shown(part.path)}"
+    yield f"{_PATH}{_shown(part.path)}"
     if part.parts > 1:
         yield f"This is part {part.part} of {part.parts} of the file: lines {part.first_line} to {last}. The other parts are reviewed separately."
     if part.head:
         yield f"The head of the file, for orientation only; report nothing in it:\n{barred(part.head)}"
-    yield f"The lines to review:\n{numbered(lines, part.first_line)}"
+    yield f"{_LINES}\n{numbered(lines, part.first_line)}"
     if part.diff:
         yield f"The change that is under review, as a diff:\n{barred(part.diff)}"
 
@@ -111,3 +134,7 @@ def _task(axis: ReviewAxis, part: PartPrompt) -> str:
 def _shown(path: str) -> str:
     """A path in one line: a name may contain line ends."""
     return path.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _read_path(shown: str) -> str:
+    return re.sub(r"\\([\\nr])", lambda match: {"n": "\n", "r": "\r"}.get(match[1], match[1]), shown)

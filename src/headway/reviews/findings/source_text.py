@@ -28,19 +28,21 @@ def squeezed(text: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text as editors count them: form feeds and other separators are no line ends."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    """The lines of a text as git counts them: a line feed ends a line, with or without a carriage return before it."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     if lines[-1] == "":
         lines.pop()
     return lines
 
 
 class SourceText:
-    """One file: its path in reports, and its lines. Made once, asked for every finding."""
+    """A file, or a part of one: its path in reports, and its lines. Made once, asked for every finding."""
 
-    def __init__(self, path: str, text: str) -> None:
+    def __init__(self, path: str, text: str, first_line: int = 1) -> None:
         self.path = path
         self.lines = lines_of(text)
+        self.first_line = first_line
+        self.last_line = first_line + len(self.lines) - 1
         self._starts: list[int] = []
         self._numbers: list[int] = []
         self._words = self._joined()
@@ -48,7 +50,7 @@ class SourceText:
     def _joined(self) -> str:
         parts: list[str] = []
         place = 0
-        for number, line in enumerate(self.lines, 1):
+        for number, line in enumerate(self.lines, self.first_line):
             words = squeezed(line)
             if words:
                 self._starts.append(place)
@@ -59,11 +61,16 @@ class SourceText:
 
     def has_lines(self, start_line: int, end_line: int) -> bool:
         """Whether both lines exist. An empty file has none."""
-        return 1 <= start_line <= end_line <= len(self.lines)
+        return self.first_line <= start_line <= end_line <= self.last_line
 
     def excerpt(self, start_line: int, end_line: int) -> str:
         """Whole lines, as they are in the file."""
-        return "\n".join(self.lines[max(start_line, 1) - 1 : end_line])
+        return "\n".join(self.between(start_line, end_line))
+
+    def between(self, start_line: int, end_line: int) -> list[str]:
+        """The lines from `start_line` to `end_line`, as many of them as there are."""
+        first = max(start_line, self.first_line)
+        return self.lines[first - self.first_line : max(0, end_line - self.first_line + 1)]
 
     def find(self, quote: str, near: int) -> QuotePlace | None:
         """The place of a quote that is nearest to a line; None if the file does not have it."""
