@@ -161,6 +161,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         later_prices=later,
         cache=None if run_kind_of(job).makes_keys else _cache_use(config, store, job),
         grown_keys=run_kind_of(job).makes_keys,
+        groups=run_kind_of(job).unit_groups(store, present),
         render=run_kind_of(job).renderer(job),
         grow=grow,
         parts=getattr(grow, "parts", None),

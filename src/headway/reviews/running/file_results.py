@@ -11,13 +11,14 @@ from typing import Final
 
 from headway.batch.answer_text import answer_of
 from headway.core.unit_states import GOOD
+from headway.reviews.findings.answer_schema import Unreadable
 from headway.reviews.findings.checking import AxisAnswer, read_answer, read_correction
 from headway.reviews.findings.merging import merged
 from headway.reviews.findings.silencing import silenced
 from headway.reviews.findings.source_text import SourceText
 from headway.reviews.findings.verification import after_verdicts
 from headway.reviews.records import FileReview, FileStatus, Finding
-from headway.reviews.running.review_form import KeptFile, KeptFiles, form_of, kept_files, kept_text
+from headway.reviews.running.review_form import KeptFiles, form_of, kept_files, kept_text
 from headway.reviews.running.unit_names import VERIFY, verify_unit
 from headway.stores.records import Job, UnitResult
 from headway.stores.store import Store
@@ -50,9 +51,9 @@ class FileResults:
     """Reads the results of one job."""
 
     def __init__(self, store: Store, job: Job) -> None:
-        self._store, self._job = store, job
+        self.store, self._job = store, job
         self._form = form_of(job)
-        self.files: KeptFiles = kept_files(store, job.id)
+        self.files: KeptFiles = kept_files(store, job)
 
     def all(self) -> Iterator[FileReview]:
         """Every file, in order."""
@@ -60,7 +61,7 @@ class FileResults:
         size = 0
         for number, file in enumerate(self.files):
             numbers.append(number)
-            size += self._count(file)
+            size += self.files.count(file)
             if size >= _PAGE:
                 yield from self.of(numbers)
                 numbers, size = [], 0
@@ -70,10 +71,10 @@ class FileResults:
         """The results of some files, by their numbers, in order."""
         units = self._units(numbers)
         verdicts = self._verdicts(numbers)
-        firsts = self._store.first_answers(self._job.id, [unit.index for unit in units.values()])
+        firsts = self.store.first_answers(self._job.id, [unit.index for unit in units.values()])
         for number in numbers:
             file = self.files[number]
-            own = [units[index] for index in range(file.first, file.first + self._count(file))]
+            own = [units[index] for index in range(file.first, file.first + self.files.count(file))]
             yield self._review(number, own, verdicts.get(verify_unit(file.path)), firsts)
 
     def findings(self, number: int) -> tuple[Finding, ...] | None:
@@ -82,11 +83,8 @@ class FileResults:
         own = list(self._units([number]).values())
         if any(unit.status not in GOOD for unit in own):
             return None
-        firsts = self._store.first_answers(self._job.id, [unit.index for unit in own])
-        return self._findings(SourceText(file.path, kept_text(self._store, self._job.id, number)), own, firsts)
-
-    def _count(self, file: KeptFile) -> int:
-        return len(file.parts) * len(self._form.axes)
+        firsts = self.store.first_answers(self._job.id, [unit.index for unit in own])
+        return self._findings(SourceText(file.path, kept_text(self.store, self._job.id, number)), own, firsts)
 
     def _units(self, numbers: Sequence[int]) -> dict[int, UnitResult]:
         """The units of files by index. Files that are next to each other are read together."""
@@ -94,16 +92,16 @@ class FileResults:
         runs = groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0])
         for _, run in runs:
             files = [self.files[number] for _, number in run]
-            count = sum(map(self._count, files))
-            page = self._store.results(self._job.id, files[0].first - 1, count)
+            count = sum(map(self.files.count, files))
+            page = self.store.results(self._job.id, files[0].first - 1, count)
             units.update((unit.index, unit) for unit in page)
         return units
 
     def _verdicts(self, numbers: Sequence[int]) -> dict[str, UnitResult]:
-        if not self._form.verifier:
+        if not self._form.verifies:
             return {}
         ids = [verify_unit(self.files[number].path) for number in numbers]
-        return {unit.custom_id: unit for unit in self._store.results_by_id(self._job.id, ids)}
+        return {unit.custom_id: unit for unit in self.store.results_by_id(self._job.id, ids)}
 
     def _review(
         self, number: int, units: Sequence[UnitResult], verdict: UnitResult | None, firsts: Mapping[int, bytes]
@@ -113,13 +111,13 @@ class FileResults:
         everything = [*units, *([verdict] if verdict is not None else [])]
         findings: tuple[Finding, ...] = ()
         if any(unit.status in GOOD for unit in units):
-            source = SourceText(file.path, kept_text(self._store, self._job.id, number))
+            source = SourceText(file.path, kept_text(self.store, self._job.id, number))
             findings = self._findings(source, units, firsts)
         if verdict is not None:
             axes[VERIFY] = _STATUS[verdict.status]
             if verdict.status in GOOD:
-                findings = after_verdicts(findings, answer_of(verdict.body or b""))
-        elif self._form.verifier and findings and all(unit.status in GOOD for unit in units):
+                findings = _after_verdicts(findings, answer_of(verdict.body or b""))
+        elif self._form.verifies and findings and all(unit.status in GOOD for unit in units):
             axes[VERIFY] = "PENDING"
         costs = [unit.cost_usd for unit in everything if unit.cost_usd is not None]
         ends = [unit.finished_utc for unit in everything if unit.finished_utc is not None]
@@ -152,7 +150,7 @@ class FileResults:
             if unit.status in GOOD
             for finding in _answer(unit, source, names[place % len(names)], firsts).all_findings
         ]
-        return silenced(merged(found), source)
+        return silenced(merged(found, names), source)
 
 
 def _answer(unit: UnitResult, source: SourceText, axis: str, firsts: Mapping[int, bytes]) -> AxisAnswer:
@@ -161,6 +159,14 @@ def _answer(unit: UnitResult, source: SourceText, axis: str, firsts: Mapping[int
     if unit.index not in firsts:
         return read_answer(text, source, axis)
     return read_correction(read_answer(answer_of(firsts[unit.index]), source, axis), text, source, axis)
+
+
+def _after_verdicts(findings: tuple[Finding, ...], text: str) -> tuple[Finding, ...]:
+    """The findings with what an answer refutes. One that cannot be read refutes nothing."""
+    try:
+        return after_verdicts(findings, text)
+    except Unreadable:
+        return findings
 
 
 def _error_of(units: Sequence[UnitResult]) -> str:

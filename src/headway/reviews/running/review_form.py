@@ -8,7 +8,6 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -30,14 +29,13 @@ _FAST: Final = 1
 
 
 class ReviewForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A review as its job keeps it. `units` does not count those that verify."""
+    """A review as its job keeps it. `verifies`: a second model is asked about the findings."""
 
     root: str
     axes: tuple[str, ...]
     model: str
     files: int
-    units: int
-    verifier: str = ""
+    verifies: bool = False
     settings: dict[str, Any] = {}
 
 
@@ -92,9 +90,11 @@ def _values(store: Store, job: int, name: str) -> Iterator[bytes]:
 class KeptFiles(Sequence[KeptFile]):
     """All files of a job, with the file of each unit."""
 
-    def __init__(self, files: Sequence[KeptFile]) -> None:
+    def __init__(self, files: Sequence[KeptFile], axes: int) -> None:
         self._files = files
         self._firsts = [file.first for file in files]
+        #: Judging units per part.
+        self._axes = axes
 
     def __getitem__(self, number: Any) -> Any:
         return self._files[number]
@@ -102,16 +102,20 @@ class KeptFiles(Sequence[KeptFile]):
     def __len__(self) -> int:
         return len(self._files)
 
+    @property
+    def units(self) -> int:
+        """How many units judge an axis. Those that verify come after them."""
+        return self._files[-1].first + self.count(self._files[-1]) if self._files else 0
+
+    def count(self, file: KeptFile) -> int:
+        """How many units judge a file."""
+        return len(file.parts) * self._axes
+
     def number_of(self, index: int) -> int:
         """The number of the file of a unit (by its index) that judges an axis."""
         return bisect_right(self._firsts, index) - 1
 
 
-@lru_cache(2)
-def _read(store: Store, job: int) -> KeptFiles:
-    return KeptFiles([_decode_file(value) for value in _values(store, job, FILES)])
-
-
-def kept_files(store: Store, job: int) -> KeptFiles:
-    """The files of a job that has all its units. They are kept in memory: a hundred bytes and the path for each."""
-    return _read(store, job)
+def kept_files(store: Store, job: Job) -> KeptFiles:
+    """The files of a job. In memory each takes a few hundred bytes."""
+    return KeptFiles([_decode_file(value) for value in _values(store, job.id, FILES)], len(form_of(job).axes))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+import msgspec
+
 
 from headway.batch.rows import BadRow, Row, from_fields
 from headway.config import KINDS
@@ -66,8 +68,24 @@ class QuestionRequests:
         return fields | ({"max_tokens": self._max_tokens} if self._max_tokens else {})
 
     def _agent_fields(self, unit: str, question: ReviewQuestion, schema: SchemaRequests) -> dict[str, Any]:
-        prompt = f"{question.system}\n\n{question.prompt}\n\n{schema.instruction}"
+        prompt = f"{question.prompt}\n\n{question.system}\n\n{schema.instruction}"
         fields: dict[str, Any] = {"id": unit, "prompt": prompt, "model": self.target.model}
         mode = _READ_ONLY.get(self.target.kind)
         return fields | ({"agent": {"permission_mode": mode}} if mode else {})
 
+
+
+def turns_in(body: bytes) -> list[tuple[str, str]]:
+    """The texts in a request, each with its role, without system prompts. The prompt of a program is one text of the user."""
+    request = msgspec.json.decode(body)
+    if isinstance(request.get("prompt"), str):
+        return [("user", request["prompt"])]
+    messages = request.get("messages") or request.get("contents") or ()
+    spoken = [one for one in messages if one.get("role") not in ("system", "developer")]
+    return [(one["role"], _text_of(one.get("content", one.get("parts")))) for one in spoken]
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in content or () if isinstance(part.get("text"), str))

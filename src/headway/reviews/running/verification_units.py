@@ -12,9 +12,9 @@ from typing import Final
 
 from headway.config.routing import Target
 from headway.reviews.findings.source_text import SourceText
-from headway.reviews.findings.verification import verify_question
+from headway.reviews.findings.verification import must_be_verified, verify_question
 from headway.reviews.running.file_results import FileResults
-from headway.reviews.running.review_form import REVIEW, form_of, kept_text
+from headway.reviews.running.review_form import REVIEW, kept_text
 from headway.reviews.running.review_requests import QuestionRequests
 from headway.reviews.running.unit_names import VERIFY, verify_unit
 from headway.stores.records import Job, NewUnit, StoredRoute
@@ -28,29 +28,34 @@ class VerificationUnits:
     """Adds the units of one job."""
 
     def __init__(self, job: Job) -> None:
-        self._job, self._form = job, form_of(job)
+        self._job = job
+        self._results: FileResults | None = None
+
+    def _results_of(self, store: Store) -> FileResults:
+        if self._results is None or self._results.store is not store:
+            self._results = FileResults(store, self._job)
+        return self._results
 
     def __call__(self, store: Store, ended: Sequence[int]) -> Sequence[NewUnit]:
         """See `stores.write_batch.Grow`."""
-        judging = [index for index in ended if index < self._form.units]
-        if not judging:
+        if not ended:
             return ()
-        results = FileResults(store, self._job)
-        numbers = sorted({results.files.number_of(index) for index in judging})
+        results = self._results_of(store)
+        files = results.files
+        numbers = sorted({files.number_of(index) for index in ended if index < files.units})
         made = (self._unit(store, results, number) for number in numbers)
         return [unit for unit in made if unit is not None]
 
     def _unit(self, store: Store, results: FileResults, number: int) -> NewUnit | None:
         """The unit of a file; None if an axis has no answer, or nothing was found."""
         found = results.findings(number)
-        asked = [] if found is None else [finding for finding in found if not finding.mark]
-        if not asked:
+        if found is None or not must_be_verified(found):
             return None
         path = results.files[number].path
         source = SourceText(path, kept_text(store, self._job.id, number))
         route = _route_of(store, self._job.id)
         requests = QuestionRequests(Target(route.provider, route.kind, route.model))
-        row = requests.row(verify_unit(path), verify_question(asked, source))
+        row = requests.row(verify_unit(path), verify_question(found, source))
         new = NewUnit(row.custom_id, route.id, row.path, row.body, row.chars, int(row.max_tokens))
         return self._with_answer(store, new, route)
 
