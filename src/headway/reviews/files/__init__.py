@@ -3,7 +3,7 @@
 selection        walks the tree: the files to review, and every other file with the reason why it is left out
 path_patterns    patterns of paths, in the language of .gitignore
 ignore_rules     the .gitignore files of a tree
-source_text      one file: its bytes, their hash, its lines
+source_bytes     one file: its bytes, their hash, its lines
 unsuitable       files that are not worth a review: lock files, generated and minified ones
 splitting        a long file → parts that fit
 definitions      where the definitions of a file begin, by tree-sitter

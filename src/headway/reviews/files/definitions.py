@@ -85,6 +85,8 @@ _GRAMMARS: Final[Mapping[str, Grammar]] = {
 }  # fmt: skip
 #: Nodes that belong to the definition after them.
 _LEADING: Final = frozenset({"comment", "line_comment", "block_comment", "attribute_item", "decorator"})
+#: Nodes around a definition that begin it.
+_WRAPPERS: Final = frozenset({"decorated_definition", "export_statement", "ambient_declaration"})
 #: Statements have no definitions that are worth a break below this depth of the tree.
 _DEEPEST: Final = 40
 
@@ -109,7 +111,7 @@ def _definitions(root: Node, kinds: frozenset[str]) -> Iterator[tuple[Node, int]
         parent, depth, rank = open_nodes.pop()
         for node in parent.named_children:
             is_definition = node.type in kinds and (rank == OUTER or node.type not in _OUTER_ONLY)
-            if is_definition:
+            if is_definition and parent.type not in _WRAPPERS:
                 yield node, rank
             if depth < _DEEPEST and node.end_point[0] > node.start_point[0]:
                 open_nodes.append((node, depth + 1, INNER if is_definition else rank))

@@ -3,21 +3,30 @@
 The rules of a deeper folder come first; a rule that begins with `!` takes a path back. Rules from outside of the tree count as
 well, if the tree is a folder of a git repository, and so does the repository's own list, .git/info/exclude. Git's lists for a whole
 account are not read: a review finds the same files on every machine.
+
+pathspec makes the regular expressions. Its own verdict on a path counts folders above the path as well, and then reads `*`, `!*/`, `!*.py`
+differently than git does. Here a folder that is ignored is not entered, so a rule has to match the path itself, and the last one wins.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+import re
+from collections.abc import Sequence
+from typing import Final
 
 from headway.reviews.files.path_patterns import readable_lines
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 FILE: Final = ".gitignore"
 #: A longer file is not read: git's own limit is 100 MB, and a list of patterns has a few KB.
 _MOST_BYTES: Final = 1_000_000
+#: The group of pathspec's expressions that is the slash after the name of a folder.
+_SLASH: Final = "ps_d"
+#: pathspec lets `x/**` match x itself, and git does not; the same rule in other words.
+_BELOW: Final = re.compile(r"(?<=[^/])/\*\*(/?)\s*$")
+
+#: An expression, and whether it ignores what it matches.
+Rule = tuple[re.Pattern[str], bool]
 
 
 class IgnoreRules:
@@ -28,25 +37,40 @@ class IgnoreRules:
 
     def __init__(
         self,
-        spec: GitIgnoreSpec,
+        rules: Sequence[Rule],
         name: str,
         *,
         cut: int = 0,
         before: str = "",
         above: IgnoreRules | None = None,
     ) -> None:
-        self._spec, self._name, self._cut, self._before, self._above = spec, name, cut, before, above
+        self._latest_first = tuple(reversed(rules))
+        self._name, self._cut, self._before, self._above = name, cut, before, above
 
     def source(self, path: str, *, is_folder: bool) -> str:
         """The file that ignores a path of the tree; "" if none does."""
         rules: IgnoreRules | None = self
         while rules is not None:
-            seen = rules._before + path[rules._cut :] + ("/" if is_folder and path else "")
-            verdict = rules._spec.check_file(seen).include
+            verdict = rules._verdict(path, is_folder)
             if verdict is not None:
                 return rules._name if verdict else ""
             rules = rules._above
         return ""
+
+    def _verdict(self, path: str, is_folder: bool) -> bool | None:
+        """Whether the rules of this folder ignore a path; None if they do not mention it."""
+        seen = self._before + path[self._cut :] + ("/" if is_folder and path else "")
+        for expression, ignores in self._latest_first:
+            if _matches(expression, seen):
+                return ignores
+        return None
+
+
+def _matches(expression: re.Pattern[str], seen: str) -> bool:
+    """Whether a rule matches the path itself, not only a folder above it."""
+    if _SLASH not in expression.groupindex:
+        return expression.search(seen) is not None
+    return any(match.start(_SLASH) in (-1, len(seen) - 1) for match in expression.finditer(seen))
 
 
 def rules_above(root: str) -> IgnoreRules | None:
@@ -77,7 +101,13 @@ def _rules(
     if not lines:
         return above
     name = shown or os.path.basename(place)
-    return IgnoreRules(readable_lines(lines), name, cut=cut, before=before, above=above)
+    patterns = readable_lines(_BELOW.sub(r"/**/*\1", line) for line in lines).patterns
+    rules = [
+        (pattern.regex, pattern.include)
+        for pattern in patterns
+        if pattern.regex is not None and pattern.include is not None
+    ]
+    return IgnoreRules(rules, name, cut=cut, before=before, above=above)
 
 
 def _lines(place: str) -> list[str]:

@@ -16,7 +16,7 @@ from headway.reviews.files import unsuitable
 from headway.reviews.files.ignore_rules import IgnoreRules, rules_above, rules_in
 from headway.reviews.files.named_paths import folders_above, named_paths
 from headway.reviews.files.path_patterns import PathPatterns
-from headway.reviews.files.source_text import UnreadableSource, read_source, source_lines
+from headway.reviews.files.source_bytes import UnreadableSource, read_source, source_lines
 from headway.reviews.files.splitting import parts_of
 from headway.reviews.records import SourceFile
 from headway.safe_text import escape_lone_surrogates, has_lone_surrogate
