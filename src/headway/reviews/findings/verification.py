@@ -79,6 +79,15 @@ def after_verdicts(findings: Sequence[Finding], text: str) -> tuple[Finding, ...
     return tuple(marked)
 
 
+def verdict_problem(text: str) -> str:
+    """Why the verdicts of an answer cannot be read; "" if they can."""
+    try:
+        _verdicts(text)
+    except Unreadable as problem:
+        return str(problem)
+    return ""
+
+
 def _finding_text(number: int, finding: Finding, source: SourceText) -> str:
     first = max(source.first_line, finding.start_line - AROUND)
     last = min(finding.end_line + AROUND, finding.start_line + _MOST_LINES)
