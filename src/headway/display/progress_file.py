@@ -22,6 +22,7 @@ class ProgressFile(Observer):
         """`more`: further fields, those that a kind of job has."""
         self._path, self._more = path, more
         self._agents: dict[int, AgentActivity] = {}
+        self._last: View | None = None
 
     def activity(self, activity: AgentActivity) -> None:
         """Remember what an agent does: `moved` writes the file."""
@@ -37,9 +38,15 @@ class ProgressFile(Observer):
         """Do nothing: `moved` writes the file."""
 
     def moved(self, view: View) -> None:
+        self._last = view
         try:
             fields = progress_fields(view, self._agents.values())
             data = msgspec.json.encode({"version": VERSION, **fields, **self._more()}) + b"\n"
             write_own(self._path, JOB_LEVELS, data, make=True)
         except OSError:
             return  # A run continues without its progress file.
+
+    def finish(self) -> None:
+        """Write the file once more: the results of the run are written now."""
+        if self._last is not None:
+            self.moved(self._last)

@@ -80,7 +80,9 @@ class RoutePolicy(msgspec.Struct, frozen=True):
         if not changed:
             return None
         # A first wait above the cap is meant.
-        return msgspec.structs.replace(lane, **changed, cap_s=max(self.cap_s or lane.cap_s, self.base_s or 0.0))
+        return msgspec.structs.replace(
+            lane, **changed, cap_s=max(self.cap_s or lane.cap_s, self.base_s or 0.0)
+        )
 
 
 class Sink(Protocol):

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.batch.output_file import unwritable
 from headway.display.reviews.file_review import file_markdown
 from headway.display.reviews.writers import write
-from headway.errors import OutputError
 from headway.jobs.base import OutputOptions
 from headway.reviews.records import FileReview
 from headway.reviews.running.file_results import FileResults
@@ -157,5 +157,4 @@ def write_review(folder: Path, review: FileReview) -> None:
             fresh.file.write(data)
             fresh.commit(durable=False)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise OutputError(f"{path} cannot be written: {why}", hint="name another --out-dir") from error
+        raise unwritable(path, error) from error

@@ -109,9 +109,7 @@ def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[
         kind.claim_output(options, job.name, store=store)
     output = output_of_kind(kind, open_records, job, options)
     writing = OutputObserver(output)
-    progress = ProgressFile(
-        job_folder(config, job.name) / "progress.json", getattr(output, "progress", dict)
-    )
+    progress = ProgressFile(job_folder(config, job.name) / "progress.json", getattr(output, "progress", dict))
     engine = Engine(open_records, plan, [writing, progress, *watching])
     writing.when_closed(engine.interrupt)
     if options.form != "stream":  # Rows on a stream cannot be taken back.
@@ -131,6 +129,7 @@ def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[
                 await writing.finish()
             raise
         await writing.finish()
+        progress.finish()
         return ending
 
     collect_rarely()

@@ -15,8 +15,8 @@ from headway.engine.run_spec import RouteAnswerCheck
 from headway.providers.adapter import Answer, Complaint, Request
 from headway.providers.dialects.structured_output import follow_up, schema_dialect
 from headway.providers.error_messages import short_message
-from headway.reviews.findings.checking import read_answer
 from headway.reviews.findings.answer_schema import Unreadable
+from headway.reviews.findings.checking import read_answer
 from headway.reviews.findings.review_prompt import source_of_prompt
 from headway.reviews.findings.source_text import SourceText
 from headway.reviews.findings.verification import after_verdicts

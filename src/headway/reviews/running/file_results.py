@@ -104,7 +104,11 @@ class FileResults:
         return {unit.custom_id: unit for unit in self.store.results_by_id(self._job.id, ids)}
 
     def _review(
-        self, number: int, units: Sequence[UnitResult], verdict: UnitResult | None, firsts: Mapping[int, bytes]
+        self,
+        number: int,
+        units: Sequence[UnitResult],
+        verdict: UnitResult | None,
+        firsts: Mapping[int, bytes],
     ) -> FileReview:
         file = self.files[number]
         axes = self._axes(units)

@@ -6,7 +6,6 @@ from typing import Any, Final, cast
 
 import msgspec
 
-
 from headway.batch.rows import BadRow, Row, from_fields
 from headway.config import KINDS
 from headway.config.routing import Router, Target
@@ -64,7 +63,12 @@ class QuestionRequests:
         return self._schemas[id(schema)]
 
     def _fields(self, unit: str, question: ReviewQuestion) -> dict[str, Any]:
-        fields = {"id": unit, "system": question.system, "prompt": question.prompt, "model": self.target.model}
+        fields = {
+            "id": unit,
+            "system": question.system,
+            "prompt": question.prompt,
+            "model": self.target.model,
+        }
         return fields | ({"max_tokens": self._max_tokens} if self._max_tokens else {})
 
     def _agent_fields(self, unit: str, question: ReviewQuestion, schema: SchemaRequests) -> dict[str, Any]:
@@ -72,7 +76,6 @@ class QuestionRequests:
         fields: dict[str, Any] = {"id": unit, "prompt": prompt, "model": self.target.model}
         mode = _READ_ONLY.get(self.target.kind)
         return fields | ({"agent": {"permission_mode": mode}} if mode else {})
-
 
 
 def turns_in(body: bytes) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ import msgspec
 from headway.config import Config, identity_of
 from headway.config.routing import Router, Target
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
-from headway.reviews.files.source_text import UnreadableSource, read_source, source_lines
+from headway.reviews.files.source_bytes import UnreadableSource, read_source, source_lines
 from headway.reviews.files.splitting import head_of, part_lines
 from headway.reviews.findings.review_prompt import PartPrompt, review_question
 from headway.reviews.findings.rubrics import ReviewAxis, axis_digest

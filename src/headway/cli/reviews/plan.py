@@ -1,0 +1,107 @@
+"""From the flags of `headway review` to a plan: which files, which axes, which models."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from headway.batch.request_options import text_or_file
+from headway.config import Config
+from headway.errors import UsageError
+from headway.reviews.files.selection import MOST_BYTES, FileChoice, select
+from headway.reviews.findings.rubrics import RUBRICS, ReviewAxis
+from headway.reviews.running.review_source import ReviewPlan
+from headway.reviews.running.unit_names import VERIFY
+
+#: The longest part of a file: about 15,000 tokens. A model finds less in more.
+PART_CHARS: Final = 60_000
+#: The name of the axis that --prompt makes.
+_OWN: Final = "review"
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+def review_plan(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ReviewPlan:
+    """The plan of a review of the working directory. Reads every file once."""
+    root = Path.cwd()
+    choice = FileChoice(
+        paths=paths,
+        include=flags["include"],
+        exclude=flags["exclude"],
+        never=_own_folders(root, flags["out_dir"]),
+        part_chars=PART_CHARS,
+    )
+    tree = select(root, choice)
+    files = tuple(tree.files)
+    if not files:
+        raise UsageError(
+            f"there is no file to review{_why_none(tree.left_out)}",
+            hint="name another path, or see --include",
+        )
+    return ReviewPlan(
+        root=root,
+        files=files,
+        left_out=tree.left_out,
+        axes=axes_of(flags["axes"], flags["prompt"]),
+        model=flags["model"],
+        verifier=flags["verify"],
+        max_tokens=flags["max_tokens"] or 0,
+        most_bytes=MOST_BYTES,
+        part_chars=PART_CHARS,
+        asks_again=flags["fresh"] or flags["cache"] == "off",
+    )
+
+
+def _own_folders(root: Path, out_dir: Path | None) -> frozenset[str]:
+    """The folder of reviews, if it is in the tree."""
+    if out_dir is None or not out_dir.absolute().is_relative_to(root):
+        return frozenset()
+    return frozenset({out_dir.absolute().relative_to(root).as_posix()})
+
+
+def _why_none(left_out: dict[str, str]) -> str:
+    if not left_out:
+        return ""
+    path, reason = next(iter(left_out.items()))
+    others = f", and {len(left_out) - 1:,} others are left out" if len(left_out) > 1 else ""
+    return f": {path}: {reason}{others}"
+
+
+def axes_of(named: tuple[str, ...], prompt: str | None) -> tuple[ReviewAxis, ...]:
+    """The axes of --axis and --prompt; all built-in ones without either."""
+    if prompt is not None:
+        if named:
+            raise UsageError("--prompt and --axis name two sets of rubrics", hint="leave one of them out")
+        return (_own_axis(_OWN, prompt, "--prompt"),)
+    if not named:
+        return tuple(RUBRICS.values())
+    axes = tuple(map(_axis, named))
+    names = [axis.name for axis in axes]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--axis {name} is given twice", hint="leave one out")
+    return axes
+
+
+def _axis(named: str) -> ReviewAxis:
+    name, equals, text = named.partition("=")
+    if equals:
+        return _own_axis(name, text, f"--axis {name}")
+    if name not in RUBRICS:
+        raise UsageError(
+            f"--axis {name}: there is no such rubric",
+            hint=f"one of {', '.join(RUBRICS)}, or your own: --axis {name}=@FILE",
+        )
+    return RUBRICS[name]
+
+
+def _own_axis(name: str, text: str, flag: str) -> ReviewAxis:
+    if not _NAME.fullmatch(name) or name == VERIFY:
+        raise UsageError(
+            f"{flag}: an axis is named in lower case letters, digits, - and _",
+            hint="for example --axis style=@style.md",
+        )
+    rubric = text_or_file(flag, text) or ""
+    if not rubric.strip():
+        raise UsageError(f"{flag}: the rubric is empty", hint="write what is to be looked for")
+    return ReviewAxis(name=name, title=name, text=rubric.strip())

@@ -1,0 +1,76 @@
+"""What `headway review` prints after a run, and its exit code."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Final, cast
+
+import msgspec
+
+from headway.cli.shared.printing import print_json
+from headway.display.reviews.summary_text import summary_text
+from headway.display.terminal import echo, echo_text
+from headway.reviews.findings.counts import finding_counts, reaching
+from headway.reviews.records import ReviewView, Severity
+from headway.reviews.running.review_source import ReviewPlan
+from headway.reviews.running.view import review_view
+from headway.safe_text import one_line
+from headway.stores.records import Job
+from headway.stores.store import Store
+
+#: The exit code if a finding reaches --fail-on.
+REACHED: Final = 5
+
+
+def show_results(
+    store: Store, job: Job, code: int, fail_on: str | None, *, as_json: bool, quiet: bool
+) -> int:
+    """Print the results of a job whose run ended with this exit code; returns the code of the command."""
+    view = review_view(store, job)
+    if as_json:
+        print_json(_fields(view))
+    elif not quiet:
+        echo_text(summary_text(view, shutil.get_terminal_size().columns))
+        echo(_ends(view))
+    if code in (0, 1) and fail_on is not None and reaching(view, cast(Severity, fail_on)):
+        return REACHED
+    return code
+
+
+def _ends(view: ReviewView) -> str:
+    """Every file ends reviewed, left out or failed, or was not started."""
+    totals = view.totals
+    completed = totals.reviewed + totals.cached
+    return f"{completed:,} completed, {totals.failed:,} errored, {totals.skipped:,} skipped; {totals.left_out:,} left out"
+
+
+def _fields(view: ReviewView) -> dict[str, object]:
+    totals = view.totals
+    return {
+        "job": view.job,
+        "state": view.state,
+        "completed": totals.reviewed + totals.cached,
+        "cached": totals.cached,
+        "errored": totals.failed,
+        "skipped": totals.skipped,
+        "left_out": totals.left_out,
+        "findings": finding_counts(view.files()).severities,
+        "cost_usd": totals.cost_usd,
+        "tokens": totals.tokens,
+    }
+
+
+def show_chosen(plan: ReviewPlan, *, as_json: bool) -> int:
+    """Print what would be reviewed, and what is left out; returns the exit code."""
+    axes = [axis.name for axis in plan.axes]
+    if as_json:
+        files = [msgspec.to_builtins(file) for file in plan.files]
+        print_json({"files": files, "left_out": dict(plan.left_out), "axes": axes})
+        return 0
+    for file in plan.files:
+        parts = f"  {len(file.parts)} parts" if len(file.parts) > 1 else ""
+        echo(f"{one_line(file.path)}{parts}")
+    for path, reason in sorted(plan.left_out.items()):
+        echo(f"left out: {one_line(path)}: {reason}")
+    echo(f"{len(plan.files):,} files on {', '.join(axes)} (dry run: nothing was sent)")
+    return 0
