@@ -52,6 +52,6 @@ def test_a_lane_that_waits_for_a_place_starts_when_another_lane_frees_one() -> N
 def test_the_wait_has_a_name() -> None:
     run = Run(units(1, 1, 1), settings=TWO)
     run.at(0.0)
-    [lane] = snapshot(run.scheduler, 0.0, {}).lanes
+    [lane] = snapshot(run.scheduler, 0.0, lambda lane: 0).lanes
     assert lane.wait is not None
     assert (lane.wait.code, lane.wait.limit) == (WaitCode.GROUP_CAP, 2)

@@ -66,9 +66,9 @@ class RoutePolicy(msgspec.Struct, frozen=True):
 
     attempts: int | None = None
     base_s: float | None = None
-    cap_s: float | None = None
     linear: bool | None = None
     timeout_s: float | None = None
+    cap_s: float | None = None
     replaces_default: bool = False
 
     def retry(self, lane: RetryPolicy) -> RetryPolicy | None:
