@@ -1,7 +1,7 @@
 """One file of a tree: its bytes, their hash, its lines.
 
-A file is opened once, and only if it is a regular file: a link, a pipe or a device in its place is an error, never a hang. A line
-ends where an editor ends it: at LF, CR LF or CR.
+A file is opened once, and only if it is a regular file: a link, a pipe or a device in its place is an error, never a hang. Lines are
+counted as git counts them: they end at LF or CR LF. Only a file without any LF has lines that end at CR.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def source_lines(data: bytes) -> list[str]:
 
     UTF-8 first, UTF-16 by its mark, and otherwise Latin-1, which most older files are close to.
     """
-    text = _decoded(data).replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.split("\n")
+    text = _decoded(data)
+    lines = text.replace("\r\n", "\n").split("\n") if "\n" in text else text.split("\r")
     if not lines[-1]:
         lines.pop()
     return lines
