@@ -45,6 +45,11 @@ def read_source(root: str, path: str, most_bytes: int) -> SourceBytes:
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         raise UnreadableSource(f"cannot be read: {_why(error)}") from None
+    return hashed(data, most_bytes)
+
+
+def hashed(data: bytes, most_bytes: int) -> SourceBytes:
+    """Bytes with their hash. Raises `UnreadableSource` if there are too many."""
     if len(data) > most_bytes:
         raise UnreadableSource(too_large(len(data), most_bytes))
     return SourceBytes(data, hashlib.sha256(data).hexdigest())
@@ -53,14 +58,6 @@ def read_source(root: str, path: str, most_bytes: int) -> SourceBytes:
 def too_large(size: int, most_bytes: int) -> str:
     """The reason of a file that is too large."""
     return f"too large: {size:,} bytes, the limit is {most_bytes:,}"
-
-
-def current_hash(root: str, path: str, most_bytes: int) -> str:
-    """The hash that a file has now; "" if it is gone, cannot be read or has become too large."""
-    try:
-        return read_source(root, path, most_bytes).hash
-    except UnreadableSource:
-        return ""
 
 
 def source_lines(data: bytes) -> list[str]:
