@@ -156,7 +156,7 @@ def test_a_wrong_pattern_is_an_error_at_once(tmp_path: Path) -> None:
 def test_only_files_among_the_changed_ones(tmp_path: Path) -> None:
     make_tree(tmp_path, {"a/b.py": "x", "a/c.py": "x", "d.py": "x", "e/f.bin": b"\0", "e/g.bin": b"\0"})
     files, left_out = selected(tmp_path, FileChoice(among=frozenset({"a/b.py", "e/f.bin", "gone.py"})))
-    assert (list(files), left_out) == (["a/b.py"], {"e/f.bin": "binary"})
+    assert (list(files), left_out) == (["a/b.py"], {"e/f.bin": "binary", "gone.py": "not in the tree"})
 
 
 def test_links_are_named_and_never_followed(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from typing import Final
 import msgspec
 
 from headway.reviews.files import unsuitable
+from headway.reviews.files.changes import read_staged
 from headway.reviews.files.ignore_rules import IgnoreRules, rules_above, rules_in
 from headway.reviews.files.named_paths import folders_above, named_paths
 from headway.reviews.files.path_patterns import PathPatterns
-from headway.reviews.files.source_bytes import UnreadableSource, read_source, source_lines
+from headway.reviews.files.source_bytes import SourceBytes, UnreadableSource, read_source, source_lines
 from headway.reviews.files.splitting import parts_of
 from headway.reviews.records import SourceFile
 from headway.safe_text import escape_lone_surrogates, has_lone_surrogate
@@ -29,13 +30,15 @@ class FileChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Which files are meant. All paths are relative to the root of the tree, or absolute.
 
     `paths` are files, folders and patterns; none: the whole tree. A file that is named is reviewed even if it is ignored or generated.
-    `among`: the only files that count, such as those that changed; None: all. `never`: folders with results of Headway.
+    `among`: the only files that count, such as those that changed; None: all. `staged`: they are read as they are staged in git.
+    `never`: folders with results of Headway.
     """
 
     paths: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     among: frozenset[str] | None = None
+    staged: bool = False
     never: frozenset[str] = frozenset()
     most_bytes: int = MOST_BYTES
     #: The longest part of a file in characters; 0: files are not split.
@@ -46,8 +49,22 @@ class TreeFiles:
     """The files of a tree. `files` is read once; after its end `left_out` has every file that is not reviewed."""
 
     def __init__(self, root: str, choice: FileChoice) -> None:
+        self.root = root
         self.left_out: dict[str, str] = {}
-        self.files: Iterator[SourceFile] = _Walk(root, choice, self._leave_out).files()
+        self._most_bytes = choice.most_bytes
+        self._read = read_staged if choice.staged else read_source
+        self.files: Iterator[SourceFile] = _Walk(self, choice, self._leave_out).files()
+
+    def read(self, path: str) -> SourceBytes:
+        """The content of a file as it is now. Raises `UnreadableSource`."""
+        return self._read(self.root, path, self._most_bytes)
+
+    def current_hash(self, path: str) -> str:
+        """The hash that a file has now; "" if it cannot be read any more. It differs if the file changed while it was reviewed."""
+        try:
+            return self.read(path).hash
+        except UnreadableSource:
+            return ""
 
     def _leave_out(self, path: str, reason: str) -> None:
         self.left_out[escape_lone_surrogates(path)] = reason
@@ -71,10 +88,13 @@ class _Folder(msgspec.Struct, frozen=True):
 class _Walk:
     """One walk over a tree."""
 
-    def __init__(self, root: str, choice: FileChoice, leave_out: Callable[[str, str], None]) -> None:
-        self._root, self._choice, self._leave_out = root, choice, leave_out
-        self._named = named_paths(root, choice.paths)
+    def __init__(self, tree: TreeFiles, choice: FileChoice, leave_out: Callable[[str, str], None]) -> None:
+        self._tree, self._root, self._choice = tree, tree.root, choice
+        self._leave_out = leave_out
+        self._named = named_paths(tree.root, choice.paths)
         self._include, self._exclude = PathPatterns(choice.include), PathPatterns(choice.exclude)
+        #: Files of `among` that the walk came to.
+        self._met: set[str] = set()
         self._among_above = None if choice.among is None else frozenset(folders_above(choice.among))
 
     def files(self) -> Iterator[SourceFile]:
@@ -91,6 +111,19 @@ class _Walk:
                     self._enter(below, stack)
             elif (file := self._file(folder, entry)) is not None:
                 yield file
+        for path in sorted((self._choice.among or frozenset()) - self._met):
+            self._miss(path)
+
+    def _miss(self, path: str) -> None:
+        """Name a file that counts but was not met: it is gone, or in a folder that is left out."""
+        above = list(folders_above((path,)))
+        if not self._is_meant(path, inside=self._named.all or not self._named.folders.isdisjoint(above)):
+            return
+        closed = [folder + "/" for folder in above if folder + "/" in self._tree.left_out]
+        self._leave_out(path, f"in {closed[0]}, which is left out" if closed else "not in the tree")
+
+    def _is_meant(self, path: str, *, inside: bool) -> bool:
+        return inside or path in self._named.files or self._named.patterns.matches(path)
 
     def _enter(self, folder: _Folder, stack: list[tuple[_Folder, Iterator[os.DirEntry[str]]]]) -> None:
         """Read the names of a folder, in the order that the full paths have."""
@@ -125,10 +158,12 @@ class _Walk:
     def _file(self, folder: _Folder, entry: os.DirEntry[str]) -> SourceFile | None:
         path = folder.path + entry.name
         is_named = path in self._named.files
-        if not (is_named or folder.inside or self._named.patterns.matches(path)):
+        if not self._is_meant(path, inside=folder.inside):
             return None
-        if self._choice.among is not None and path not in self._choice.among:
-            return None
+        if self._choice.among is not None:
+            if path not in self._choice.among:
+                return None
+            self._met.add(path)
         reason = self._unwanted(folder, entry, path, is_named)
         if reason:
             self._leave_out(path, reason)
@@ -156,7 +191,7 @@ class _Walk:
         return "" if is_named else unsuitable.name_reason(path)
 
     def _read(self, path: str, is_named: bool) -> SourceFile:
-        source = read_source(self._root, path, self._choice.most_bytes)
+        source = self._tree.read(path)
         lines = source_lines(source.data)
         if not any(line.strip() for line in lines):
             raise UnreadableSource("empty")

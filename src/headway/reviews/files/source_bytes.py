@@ -1,7 +1,7 @@
 """One file of a tree: its bytes, their hash, its lines.
 
-A file is opened once, and only if it is a regular file: a link, a pipe or a device in its place is an error, never a hang. A line
-ends where an editor ends it: at LF, CR LF or CR.
+A file is opened once, and only if it is a regular file: a link, a pipe or a device in its place is an error, never a hang. Lines are
+counted as git counts them: they end at LF or CR LF. Only a file without any LF has lines that end at CR.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ def read_source(root: str, path: str, most_bytes: int) -> SourceBytes:
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         raise UnreadableSource(f"cannot be read: {_why(error)}") from None
+    return hashed(data, most_bytes)
+
+
+def hashed(data: bytes, most_bytes: int) -> SourceBytes:
+    """Bytes with their hash. Raises `UnreadableSource` if there are too many."""
     if len(data) > most_bytes:
         raise UnreadableSource(too_large(len(data), most_bytes))
     return SourceBytes(data, hashlib.sha256(data).hexdigest())
@@ -55,21 +60,13 @@ def too_large(size: int, most_bytes: int) -> str:
     return f"too large: {size:,} bytes, the limit is {most_bytes:,}"
 
 
-def current_hash(root: str, path: str, most_bytes: int) -> str:
-    """The hash that a file has now; "" if it is gone, cannot be read or has become too large."""
-    try:
-        return read_source(root, path, most_bytes).hash
-    except UnreadableSource:
-        return ""
-
-
 def source_lines(data: bytes) -> list[str]:
     """The lines of a text, without their ends. Raises `UnreadableSource` for bytes that are no text.
 
     UTF-8 first, UTF-16 by its mark, and otherwise Latin-1, which most older files are close to.
     """
-    text = _decoded(data).replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.split("\n")
+    text = _decoded(data)
+    lines = text.replace("\r\n", "\n").split("\n") if "\n" in text else text.split("\r")
     if not lines[-1]:
         lines.pop()
     return lines
