@@ -9,6 +9,7 @@ Findings are read once for each severity, and no more than one run of them is ke
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
@@ -27,6 +28,9 @@ MOST_RESULTS: Final = 5_000
 #: Notifications of a run. More are counted in the last one.
 MOST_NOTIFICATIONS: Final = 1_000
 CATEGORY: Final = "headway-review"
+
+_LINK: Final = re.compile(r"\[(?=[^\[\]\n]*\]\()")
+_PLACEHOLDER: Final = re.compile(r"\{(\d+)\}")
 
 _LEVELS: Final[dict[Severity, str]] = {
     "critical": "error",
@@ -148,11 +152,11 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
 
 
 def message_text(finding: Finding) -> str:
-    """What viewers show. In a message of SARIF, `[text](target)` is a link and `{0}` a placeholder: both are written so that they are text."""
-    text = finding.message
+    """What viewers show. In a message of SARIF `[text](target)` is a link and `{0}` a placeholder: both are escaped, and nothing else is, because viewers differ."""
+    text = visible(finding.message)
     if finding.suggestion:
-        text += f"\n\nSuggestion: {finding.suggestion}"
-    return visible(text).replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("{", "{{").replace("}", "}}")  # fmt: skip
+        text += f"\n\nSuggestion: {visible(finding.suggestion)}"
+    return _PLACEHOLDER.sub(r"{{\1}}", _LINK.sub(r"\\[", text))
 
 
 def _artifact(path: str) -> dict[str, str]:
