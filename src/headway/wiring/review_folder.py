@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.batch.output_file import unwritable
-from headway.display.reviews.file_review import file_markdown
+from headway.display.reviews.review_markdown import file_markdown
 from headway.display.reviews.writers import write
 from headway.jobs.base import OutputOptions
 from headway.reviews.records import FileReview
@@ -147,7 +147,7 @@ def review_path(folder: Path, path: str) -> Path:
 
 def write_review(folder: Path, review: FileReview) -> None:
     """Write the review of a file, unless it is there already."""
-    path, data = review_path(folder, review.path), file_markdown(review).encode()
+    path, data = review_path(folder, review.path), file_markdown(review).encode(errors="replace")
     with suppress(OSError):
         if path.read_bytes() == data:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from headway.reviews.running.review_source import ReviewSource
     from headway.wiring.run_plan import RunFlags
     from headway.wiring.submission import ReadyJob
-
-#: The default of --concurrency.
-FILES_AT_A_TIME: Final = 4
 
 
 @click.command(
@@ -96,23 +93,23 @@ def _run_flags(settings: Config, flags: dict[str, Any]) -> RunFlags:
     """The run options. The folder is the output of the job, and reports are further files."""
     import msgspec
 
+    from headway.cli.reviews.plan import out_dir
     from headway.cli.shared import run_job
     from headway.jobs.run_settings import FileLimits
     from headway.reviews.running.job_kind import ReviewKind
     from headway.stores.output_lock import real_path
     from headway.wiring.report_files import must_be_reports
-    from headway.wiring.store_access import headway_folder
 
     kind = ReviewKind()
     outs = flags["outs"]
     must_be_reports(kind, outs)
     of_rows = {"text_only": False, "out_order": "input", "worktree": False, "shared_directory": True, "collect": (), "safe_cells": False}  # fmt: skip
     given = {name: value for name, value in flags.items() if name not in ("out_dir", "concurrency")}
-    folder = flags["out_dir"] or headway_folder(settings) / "reviews"
+    folder = out_dir(settings, flags["out_dir"])
     made = run_job.flags_of(kind, None, lambda: "", **{**given, **of_rows, "out_dir": folder})
     output = msgspec.structs.replace(made.output, more=tuple(map(real_path, outs)))
     at_a_time = flags["concurrency"]
-    limits = FileLimits(concurrency=FILES_AT_A_TIME if at_a_time is None else at_a_time)
+    limits = FileLimits(concurrency=settings.review.concurrency if at_a_time is None else at_a_time)
     return msgspec.structs.replace(made, output=output, limits=limits)
 
 

@@ -35,7 +35,7 @@ _REVIEW = (
     click.option("--include", multiple=True, metavar="GLOB", help="Only files that match. Repeatable."),
     click.option("--exclude", multiple=True, metavar="GLOB", help="Leave these files out. Repeatable."),
     click.option("--file", "again", multiple=True, metavar="GLOB", help="Review only these files, even if nothing has changed. Repeatable."),
-    click.option("--concurrency", metavar="N", callback=_files_at_a_time, help="Files at a time; 'auto' leaves it to the lanes. A file that waits does not count. Default: 4."),
+    click.option("--concurrency", metavar="N", callback=_files_at_a_time, help="Files at a time; 'auto' leaves it to the lanes. A file that waits does not count. Default: [review] concurrency, 4."),
     click.option("--out-dir", type=click.Path(path_type=Path), metavar="DIR", help="Write the review of each file to DIR/PATH.review.md. Default: .headway/reviews."),
     click.option("--out", "outs", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Write a report of all files: .md, .json, .sarif or .html. Repeatable."),
     click.option("--force", is_flag=True, help="Replace an existing file that is no report of a review."),

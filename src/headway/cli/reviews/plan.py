@@ -9,27 +9,30 @@ from typing import Any, Final
 from headway.batch.request_options import text_or_file
 from headway.config import Config
 from headway.errors import UsageError
-from headway.reviews.files.selection import MOST_BYTES, FileChoice, select
+from headway.reviews.files.instructions import Instructions
+from headway.reviews.files.selection import FileChoice, select
 from headway.reviews.findings.rubrics import RUBRICS, ReviewAxis
 from headway.reviews.running.review_source import ReviewPlan
 from headway.reviews.running.unit_names import VERIFY
 
-#: The longest part of a file: about 15,000 tokens. A model finds less in more.
-PART_CHARS: Final = 60_000
+#: About as many characters has a token of source code.
+TOKEN_CHARS: Final = 4
 #: The name of the axis that --prompt makes.
 _OWN: Final = "review"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
 def review_plan(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ReviewPlan:
-    """The plan of a review of the working directory. Reads every file once."""
-    root = Path.cwd()
+    """The plan of a review. Reads every file once."""
+    own = settings.review
+    root, named = _tree(settings, paths)
     choice = FileChoice(
-        paths=paths,
-        include=flags["include"],
-        exclude=flags["exclude"],
-        never=_own_folders(root, flags["out_dir"]),
-        part_chars=PART_CHARS,
+        paths=named,
+        include=(*own.include, *flags["include"]),
+        exclude=(*own.exclude, *flags["exclude"]),
+        never=_own_folders(root, out_dir(settings, flags["out_dir"])),
+        most_bytes=own.max_file_size,
+        part_chars=own.max_part_tokens * TOKEN_CHARS,
     )
     tree = select(root, choice)
     files = tuple(tree.files)
@@ -46,17 +49,32 @@ def review_plan(settings: Config, paths: tuple[str, ...], flags: dict[str, Any])
         model=flags["model"],
         verifier=flags["verify"],
         max_tokens=flags["max_tokens"] or 0,
-        most_bytes=MOST_BYTES,
-        part_chars=PART_CHARS,
+        instructions=Instructions(own.instructions).of_file,
+        most_bytes=choice.most_bytes,
+        part_chars=choice.part_chars,
         asks_again=flags["fresh"] or flags["cache"] == "off",
     )
 
 
-def _own_folders(root: Path, out_dir: Path | None) -> frozenset[str]:
+def out_dir(settings: Config, named: Path | None) -> Path:
+    """The folder of the reviews of files."""
+    return named if named is not None else settings.root / settings.review.out_dir
+
+
+def _tree(settings: Config, paths: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]:
+    """The root of the tree, and what is named, relative to it. The settings of a folder above are about the tree of that folder."""
+    here = Path.cwd()
+    if here == settings.root or not here.is_relative_to(settings.root):
+        return here, paths
+    below = here.relative_to(settings.root)
+    return settings.root, tuple(str(below / path) for path in paths) or (str(below),)
+
+
+def _own_folders(root: Path, folder: Path) -> frozenset[str]:
     """The folder of reviews, if it is in the tree."""
-    if out_dir is None or not out_dir.absolute().is_relative_to(root):
+    if not folder.absolute().is_relative_to(root):
         return frozenset()
-    return frozenset({out_dir.absolute().relative_to(root).as_posix()})
+    return frozenset({folder.absolute().relative_to(root).as_posix()})
 
 
 def _why_none(left_out: dict[str, str]) -> str:

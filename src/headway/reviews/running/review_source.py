@@ -57,7 +57,7 @@ class ReviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     verifier: str | None = None
     max_tokens: int = 0
-    instructions: Callable[[str], tuple[str, ...]] = lambda path: ()
+    instructions: Callable[[str], str] = lambda path: ""
     diffs: Mapping[str, str] = {}
     most_bytes: int
     part_chars: int = 0
@@ -236,6 +236,6 @@ def _prompts(plan: ReviewPlan, file: SourceFile, lines: Sequence[str]) -> Iterat
             part=part.number + 1,
             parts=len(file.parts),
             head=head if part.number else "",
-            instructions=plan.instructions(file.path),
+            instructions=tuple(filter(None, [plan.instructions(file.path)])),
             diff=plan.diffs.get(file.path, ""),
         )
