@@ -95,7 +95,7 @@ def _finding_row(finding: Finding) -> list[Any]:
 
 
 def _file_row(review: FileReview, numbers: list[int]) -> list[Any]:
-    """A file: its path, its status, its findings by severity, why it was not reviewed, the axes that are open, cost and tokens."""
+    """A file: its path, its status, its findings by severity, why it was not reviewed, the axes that are open, and its cost; -1: not known."""
     open_axes = [name for name, status in review.axes.items() if status not in ("DONE", "CACHED")]
     return shortened(
         [
@@ -104,8 +104,7 @@ def _file_row(review: FileReview, numbers: list[int]) -> list[Any]:
             numbers,
             bounded_text(review.error, MOST_NAME),
             open_axes,
-            page_number(review.cost_usd, 9),
-            review.tokens,
+            -1 if review.cost_usd is None else page_number(review.cost_usd, 9),
         ]
     )
 

@@ -51,7 +51,7 @@ class FileList {
     const found = numbers.map((n, severity) => (n ? el("span", { class: "v-" + REVIEW.severities[severity] }, `${count(n)} ${REVIEW.severities[severity]}`) : null)).filter(Boolean);
     return el("tr", { role: "row" }, el("th", { role: "rowheader", scope: "row" }, clip(el("span", { class: "foreign", title: path }, path))),
       el("td", { class: "col-status", role: "gridcell", tabindex: "-1" }, clip(mark(FILE_LETTERS[status], fileWord(status)))),
-      el("td", { class: "col-count", role: "gridcell", tabindex: "-1" }, clip(found.length ? el("span", { class: "counts" }, found) : el("span", { class: why ? "s-error" : "soft", title: why || null }, why || "none"))),
-      el("td", { class: "col-use number", role: "gridcell", tabindex: "-1" }, clip(money(cost))));
+      el("td", { class: "col-count", role: "gridcell", tabindex: "-1" }, clip(found.length ? el("span", { class: "counts" }, found) : null, found.length && !why ? null : el("span", { class: why ? "s-error" : "soft", title: why || null }, why || "none"))),
+      el("td", { class: "col-use number", role: "gridcell", tabindex: "-1" }, clip(money(cost < 0 ? null : cost))));
   }
 }

@@ -16,8 +16,8 @@ function findingOf([file, rule, start, end, confidence = 0, message = "", quote 
   return { file, rule, start, end, confidence, message, quote, fingerprint, suggestion, axes, why };
 }
 
-function fileOf([path, status, numbers = [], error = "", open = [], cost = null, tokens = 0]) {
-  return { path, status, numbers, error, open, cost, tokens };
+function fileOf([path, status, numbers = [], error = "", open = [], cost = 0]) {
+  return { path, status, numbers, error, open, cost };
 }
 
 function level(severity) {
