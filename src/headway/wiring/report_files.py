@@ -56,10 +56,10 @@ def write_reports(kind: ReportKind, store: Store, job: Job, options: OutputOptio
     """Write the results of a job to all files of these options."""
     view = kind.view(store, job)
     if kind.reports == "reviews":
-        from headway.display.reviews import writers as reviews
+        from headway.display.reviews.review_writers import write_report
 
         for path in (options.path, *options.more):
-            reviews.write(path, view)
+            write_report(path, view)
         return
     from headway.display.evals import writers as evals  # A batch does not load what evals need.
 
@@ -70,7 +70,7 @@ def write_reports(kind: ReportKind, store: Store, job: Job, options: OutputOptio
 def must_be_reports(kind: ReportKind, paths: Iterable[Path]) -> None:
     """Raise if a report cannot be written to one of these files."""
     if kind.reports == "reviews":
-        from headway.display.reviews.writers import must_be_writable
+        from headway.display.reviews.review_writers import must_be_report as must_be_writable
     else:
         from headway.display.evals.writers import must_be_writable
     for path in paths:

@@ -17,11 +17,11 @@ import msgspec
 
 from headway.batch.output_file import unwritable
 from headway.display.reviews.review_markdown import file_markdown
-from headway.display.reviews.writers import write
+from headway.display.reviews.review_writers import write_report
 from headway.jobs.base import OutputOptions
 from headway.reviews.records import FileReview
 from headway.reviews.running.file_results import FileResults
-from headway.reviews.running.review_form import left_out_of
+from headway.reviews.running.review_form import form_of, left_out_of
 from headway.reviews.running.unit_names import verified_path
 from headway.reviews.running.view import review_view
 from headway.stores.files import Replacement
@@ -53,6 +53,7 @@ class ReviewFolder:
     def __init__(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> None:
         self._open_store, self._job, self._options = open_store, job, options
         self._store: Store | None = None
+        self._axes = form_of(job).axes
         self._ended: set[int] = set()
         self._states: dict[str, FileState] = {}
         self._left_out: dict[str, str] = {}
@@ -88,7 +89,7 @@ class ReviewFolder:
         self._publish()
         view = review_view(store, store.job(self._job.name) or self._job)
         for path in self._options.more:
-            write(path, view)
+            write_report(path, view)
 
     def close(self) -> None:
         if self._store is not None:
@@ -123,7 +124,7 @@ class ReviewFolder:
                 review.hash, review.status, review.updated_utc, review.error, dict(review.axes)
             )
             if review.status in _WHOLE:
-                write_review(self._options.path, review)
+                write_review(self._options.path, review, self._axes)
 
     def _reviews(self, numbers: Iterator[int]) -> Iterator[FileReview]:
         while page := list(islice(numbers, _PAGE)):
@@ -145,9 +146,9 @@ def review_path(folder: Path, path: str) -> Path:
     return folder.joinpath(*folders, name + SUFFIX)
 
 
-def write_review(folder: Path, review: FileReview) -> None:
+def write_review(folder: Path, review: FileReview, axes: tuple[str, ...]) -> None:
     """Write the review of a file, unless it is there already."""
-    path, data = review_path(folder, review.path), file_markdown(review).encode(errors="replace")
+    path, data = review_path(folder, review.path), file_markdown(review, axes).encode(errors="replace")
     with suppress(OSError):
         if path.read_bytes() == data:
             return

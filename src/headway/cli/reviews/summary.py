@@ -8,7 +8,7 @@ from typing import Final, cast
 import msgspec
 
 from headway.cli.shared.printing import print_json
-from headway.display.reviews.summary_text import summary_text
+from headway.display.reviews.review_text import gate_text, review_text
 from headway.display.terminal import echo, echo_text
 from headway.reviews.findings.counts import finding_counts, reaching
 from headway.reviews.records import ReviewView, Severity
@@ -30,11 +30,15 @@ def show_results(
     if as_json:
         print_json(_fields(view))
     elif not quiet:
-        echo_text(summary_text(view, shutil.get_terminal_size().columns))
+        echo_text(review_text(view, shutil.get_terminal_size().columns))
         echo(_ends(view))
-    if code in (0, 1) and fail_on is not None and reaching(view, cast(Severity, fail_on)):
-        return REACHED
-    return code
+    if code not in (0, 1) or fail_on is None:
+        return code
+    severity = cast(Severity, fail_on)
+    found = reaching(view, severity)
+    if found and not quiet and not as_json:
+        echo(gate_text(found, severity))
+    return REACHED if found else code
 
 
 def _ends(view: ReviewView) -> str:

@@ -15,17 +15,18 @@ from headway.engine.run_spec import RouteAnswerCheck
 from headway.providers.adapter import Answer, Complaint, Request
 from headway.providers.dialects.structured_output import follow_up, schema_dialect
 from headway.providers.error_messages import short_message
-from headway.reviews.findings.answer_schema import Unreadable
 from headway.reviews.findings.checking import read_answer
 from headway.reviews.findings.review_prompt import source_of_prompt
 from headway.reviews.findings.source_text import SourceText
-from headway.reviews.findings.verification import after_verdicts
+from headway.reviews.findings.verification import verdict_problem
 from headway.reviews.running.review_requests import turns_in
 from headway.reviews.running.unit_names import VERIFY
 from headway.stores.records import StoredRoute
 
 #: How the conversation of a program goes on: it has one prompt.
 _AGAIN: Final = "\n\nYour answer was:\n{answer}\n\n{correction}"
+
+_VERDICT_AGAIN: Final = "Your answer cannot be read: {problem}. Reply again with the JSON object alone."
 
 
 def route_check(routes: Sequence[StoredRoute]) -> RouteAnswerCheck:
@@ -57,21 +58,14 @@ def _complaint(route: StoredRoute, request: Request, answer: Answer) -> Complain
 def _problem(axis: str, request: Request, text: str) -> tuple[str, str]:
     """Why an answer cannot be read ("": it can), and the question to send back ("": nothing is wrong)."""
     if axis == VERIFY:
-        return _verdict_problem(text)
+        problem = verdict_problem(text)
+        return problem, problem and _VERDICT_AGAIN.format(problem=problem)
     turns = turns_in(request.body)
     source = source_of_prompt(turns[0][1])
     read = read_answer(text, source, axis)
     if read.unreadable and request.repairs and _was_readable(turns, source, axis):
         return "", ""  # The first answer counts.
     return read.unreadable, read.correction
-
-
-def _verdict_problem(text: str) -> tuple[str, str]:
-    try:
-        after_verdicts((), text)
-    except Unreadable as problem:
-        return str(problem), f"Your answer cannot be read: {problem}. Reply again with the JSON object alone."
-    return "", ""
 
 
 def _was_readable(turns: list[tuple[str, str]], source: SourceText, axis: str) -> bool:
