@@ -27,6 +27,7 @@ from headway.reviews.running.view import review_view
 from headway.stores.files import Replacement
 from headway.stores.records import Job
 from headway.stores.store import Store
+from headway.wiring.known_findings import without_known
 
 SUFFIX: Final = ".review.md"
 #: The longest name of a file that file systems allow, in bytes, and what a cut name ends with.
@@ -87,7 +88,8 @@ class ReviewFolder:
         store = self._opened()
         self._take(range(len(self._results.files)))
         self._publish()
-        view = review_view(store, store.job(self._job.name) or self._job)
+        job = store.job(self._job.name) or self._job
+        view = without_known(store, job, review_view(store, job))
         for path in self._options.more:
             write_report(path, view)
 

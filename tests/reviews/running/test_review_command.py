@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from threading import Timer
 
 from tests.reviews.running.conftest import AXES, FILES, Tree, Trees
 
@@ -165,3 +167,80 @@ def test_wrong_flags_say_what_to_do(tree: Tree) -> None:
         done = tree.review(*args)
         assert (done.code, what in done.err) == (2, True), done.err
     assert tree.sent() == 0
+
+
+def git(tree: Tree, *args: str) -> None:
+    own = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *own, *args], cwd=tree.root, check=True, capture_output=True)
+
+
+def test_only_changes_are_reviewed(tree: Tree) -> None:
+    git(tree, "init", "-q")
+    git(tree, "add", "src")
+    git(tree, "commit", "-qm", "first")
+    done = tree.review("--axis", "correctness", "--changed")
+    assert (done.code, "no file that is reviewed has changed" in done.err) == (0, True), done.err
+    tree.write("src/one.py", "one = 11\n")
+    done = tree.review("--axis", "correctness", "--changed", "HEAD")
+    assert done.code == 0, done.err
+    assert tree.sent() == 1
+    job = json.loads(tree.headway("jobs", "--json").out)[0]["job"]
+    assert "+one = 11" in tree.headway("show", job, "src/one.py:correctness").out
+    assert "src/one.py" in done.out.splitlines()[-2], "what has changed"
+
+
+def test_what_is_staged_is_reviewed_as_it_is_staged(tree: Tree) -> None:
+    git(tree, "init", "-q")
+    tree.write("src/one.py", "one = 'staged'\n")
+    git(tree, "add", "src/one.py")
+    tree.write("src/one.py", "one = 'later'\n")
+    done = tree.review("--axis", "correctness", "--staged", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["completed"] == 1
+    shown = tree.headway("show", json.loads(done.out)["job"], "src/one.py:correctness").out
+    assert "staged" in shown
+    assert "later" not in shown
+    assert "changed while" not in done.err
+
+
+def test_a_baseline_leaves_known_findings_out(tree: Tree) -> None:
+    done = tree.review("--axis", "correctness", "--json", "--out", "old.json")
+    assert json.loads(done.out)["findings"]["high"] == 2
+    job = json.loads(done.out)["job"]
+    for known in ("old.json", job):
+        done = tree.review("--axis", "correctness", "--json", "--baseline", known, "--fail-on", "high")
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["findings"]["high"] == 0
+    done = tree.review("--baseline", "nothing")
+    assert (done.code, "no review of that name" in done.err) == (2, True)
+
+
+def test_a_file_that_changes_while_it_is_reviewed_is_named(make_tree: Trees) -> None:
+    tree = make_tree(latency="300ms")
+    changing = Timer(0.15, lambda: tree.write("src/one.py", "one = 'new'\n"))
+    changing.start()
+    done = tree.review("--axis", "correctness")
+    changing.join()
+    assert done.code == 0, done.err
+    assert "changed while the review ran: src/one.py" in done.err
+    assert "src/one.py" not in tree.review("--axis", "correctness").err
+    assert tree.statuses()["src/one.py"] == "DONE"
+
+
+def test_a_rubric_of_your_own_and_instructions_of_the_settings(make_tree: Trees) -> None:
+    tree = make_tree('[[review.instructions]]\npath = "src/deep/**"\ntext = "These are examples."')
+    tree.write("rubric.md", "Find bad words.")
+    done = tree.review("--prompt", "@rubric.md", "--json")
+    assert done.code == 0, done.err
+    shown = tree.headway("show", json.loads(done.out)["job"], "src/deep/two.py:review").out
+    assert "Find bad words." in shown
+    assert "These are examples." in shown
+    other = tree.headway("show", json.loads(done.out)["job"], "src/one.py:review").out
+    assert "These are examples." not in other
+
+
+def test_a_report_of_a_review_is_a_page_with_its_files(tree: Tree) -> None:
+    tree.review("--axis", "correctness", "-q")
+    done = tree.headway("report", "--out", "page.html")
+    assert done.code == 0, done.err
+    assert "src/deep/two.py" in (tree.root / "page.html").read_text()

@@ -51,7 +51,7 @@ def _run(
     fail_on: str | None,
     **flags: Any,
 ) -> int:
-    from headway.cli.reviews.summary import show_chosen, show_results
+    from headway.cli.reviews.summary import Shown, show_chosen, show_results
     from headway.cli.run import counter
     from headway.cli.shared import printing, run_job, workspace
     from headway.jobs.base import IngestOptions
@@ -60,13 +60,16 @@ def _run(
     models = tuple(name for name in (flags["model"], flags["verify"]) if name)
     of_run = {**flags, "model": models, "concurrency": None}
     settings = workspace.settings(config, db, **of_run)
-    source = _source(settings, paths, flags)
+    source, changes = _source(settings, paths, flags)
     quiet, say = flags["quiet"], printing.say_unless(flags["quiet"])
     if not quiet:
         workspace.print_config_notes(settings)
         workspace.warn_network_file_system(settings)
     if dry_run:
         return show_chosen(source.plan, as_json=flags["as_json"])
+    if not source.plan.files:
+        say("no file that is reviewed has changed")
+        return 0
     run_flags = _run_flags(settings, flags)
     fresh = flags["fresh"] or flags["cache"] == "off"
     options = IngestOptions(fresh, False, counter(quiet), say, flags["name"] or "")
@@ -78,15 +81,19 @@ def _run(
         if detachment is not None:
             return code
         job = ready.store.job(ready.job.name) or ready.job
-        return show_results(ready.store, job, code, fail_on, as_json=flags["as_json"], quiet=quiet)
+        shown = Shown(fail_on, as_json=flags["as_json"], quiet=quiet, changes=changes)
+        return show_results(ready.store, job, code, source.plan, shown)
 
 
-def _source(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ReviewSource:
-    """The files that the flags mean, and the questions about them."""
-    from headway.cli.reviews.plan import review_plan
+def _source(
+    settings: Config, paths: tuple[str, ...], flags: dict[str, Any]
+) -> tuple[ReviewSource, list[str]]:
+    """The files that the flags mean with the questions about them, and what has changed."""
+    from headway.cli.reviews.plan import chosen_review
     from headway.reviews.running.review_source import ReviewSource
 
-    return ReviewSource(review_plan(settings, paths, flags))
+    plan, changes = chosen_review(settings, paths, flags)
+    return ReviewSource(plan), changes
 
 
 def _run_flags(settings: Config, flags: dict[str, Any]) -> RunFlags:
@@ -102,6 +109,10 @@ def _run_flags(settings: Config, flags: dict[str, Any]) -> RunFlags:
 
     kind = ReviewKind()
     outs = flags["outs"]
+    if flags["baseline"]:
+        from headway.wiring.known_findings import must_be_known
+
+        must_be_known(settings, flags["baseline"])
     must_be_reports(kind, outs)
     of_rows = {"text_only": False, "out_order": "input", "worktree": False, "shared_directory": True, "collect": (), "safe_cells": False}  # fmt: skip
     given = {name: value for name, value in flags.items() if name not in ("out_dir", "concurrency")}
@@ -110,7 +121,7 @@ def _run_flags(settings: Config, flags: dict[str, Any]) -> RunFlags:
     output = msgspec.structs.replace(made.output, more=tuple(map(real_path, outs)))
     at_a_time = flags["concurrency"]
     limits = FileLimits(concurrency=settings.review.concurrency if at_a_time is None else at_a_time)
-    return msgspec.structs.replace(made, output=output, limits=limits)
+    return msgspec.structs.replace(made, output=output, limits=limits, baseline=flags["baseline"])
 
 
 def _with_forced(ready: ReadyJob, patterns: tuple[str, ...]) -> ReadyJob:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headway.batch.request_options import text_or_file
 from headway.config import Config
 from headway.errors import UsageError
+from headway.reviews.files.changes import ChangedFiles, changed_files
 from headway.reviews.files.instructions import Instructions
 from headway.reviews.files.selection import FileChoice, select
 from headway.reviews.findings.rubrics import RUBRICS, ReviewAxis
@@ -22,10 +24,18 @@ _OWN: Final = "review"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
-def review_plan(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ReviewPlan:
+class ChosenReview(NamedTuple):
+    """What is reviewed, and what has changed, a line for each file; empty if whole files are reviewed."""
+
+    plan: ReviewPlan
+    changes: list[str]
+
+
+def chosen_review(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ChosenReview:
     """The plan of a review. Reads every file once."""
     own = settings.review
     root, named = _tree(settings, paths)
+    changes = _changes(root, flags)
     choice = FileChoice(
         paths=named,
         include=(*own.include, *flags["include"]),
@@ -33,15 +43,17 @@ def review_plan(settings: Config, paths: tuple[str, ...], flags: dict[str, Any])
         never=_own_folders(root, out_dir(settings, flags["out_dir"])),
         most_bytes=own.max_file_size,
         part_chars=own.max_part_tokens * TOKEN_CHARS,
+        among=None if changes is None else changes.paths,
+        staged=flags["staged"],
     )
     tree = select(root, choice)
     files = tuple(tree.files)
-    if not files:
+    if not files and changes is None:
         raise UsageError(
             f"there is no file to review{_why_none(tree.left_out)}",
             hint="name another path, or see --include",
         )
-    return ReviewPlan(
+    plan = ReviewPlan(
         root=root,
         files=files,
         left_out=tree.left_out,
@@ -50,10 +62,29 @@ def review_plan(settings: Config, paths: tuple[str, ...], flags: dict[str, Any])
         verifier=flags["verify"],
         max_tokens=flags["max_tokens"] or 0,
         instructions=Instructions(own.instructions).of_file,
-        most_bytes=choice.most_bytes,
+        read=tree.read,
+        diff=_no_diff if changes is None else partial(_diff, changes, choice.part_chars),
         part_chars=choice.part_chars,
         asks_again=flags["fresh"] or flags["cache"] == "off",
     )
+    return ChosenReview(plan, [] if changes is None else changes.overview())
+
+
+def _changes(root: Path, flags: dict[str, Any]) -> ChangedFiles | None:
+    """What differs from a revision, or is staged; None: whole files are reviewed."""
+    if flags["staged"] and flags["changed"] is not None:
+        raise UsageError("--changed and --staged are two choices", hint="leave one of them out")
+    if not flags["staged"] and flags["changed"] is None:
+        return None
+    return changed_files(str(root), flags["changed"] or "", staged=flags["staged"])
+
+
+def _no_diff(path: str, first: int, last: int) -> str:
+    return ""
+
+
+def _diff(changes: ChangedFiles, part_chars: int, path: str, first: int, last: int) -> str:
+    return changes.diff_of(path, first, last, part_chars)
 
 
 def out_dir(settings: Config, named: Path | None) -> Path:

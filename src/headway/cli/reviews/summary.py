@@ -7,38 +7,71 @@ from typing import Final, cast
 
 import msgspec
 
-from headway.cli.shared.printing import print_json
+from headway.cli.shared.printing import print_json, say
 from headway.display.reviews.review_text import gate_text, review_text
 from headway.display.terminal import echo, echo_text
+from headway.reviews.files.source_bytes import UnreadableSource
 from headway.reviews.findings.counts import finding_counts, reaching
-from headway.reviews.records import ReviewView, Severity
+from headway.reviews.records import ReviewView, Severity, SourceFile
 from headway.reviews.running.review_source import ReviewPlan
 from headway.reviews.running.view import review_view
 from headway.safe_text import one_line
 from headway.stores.records import Job
 from headway.stores.store import Store
+from headway.wiring.known_findings import without_known
 
 #: The exit code if a finding reaches --fail-on.
 REACHED: Final = 5
+#: Files that are named in one line.
+MOST_NAMED: Final = 5
 
 
-def show_results(
-    store: Store, job: Job, code: int, fail_on: str | None, *, as_json: bool, quiet: bool
-) -> int:
+class Shown(msgspec.Struct, frozen=True):
+    """What is printed, and how. `changes`: what was reviewed of a change, a line for each file."""
+
+    fail_on: str | None
+    as_json: bool
+    quiet: bool
+    changes: list[str] = []
+
+
+def show_results(store: Store, job: Job, code: int, plan: ReviewPlan, shown: Shown) -> int:
     """Print the results of a job whose run ended with this exit code; returns the code of the command."""
-    view = review_view(store, job)
-    if as_json:
+    view = without_known(store, job, review_view(store, job))
+    if shown.as_json:
         print_json(_fields(view))
-    elif not quiet:
+    elif not shown.quiet:
         echo_text(review_text(view, shutil.get_terminal_size().columns))
+        for line in shown.changes:
+            echo(f"  {line}")
         echo(_ends(view))
-    if code not in (0, 1) or fail_on is None:
+    if not shown.quiet and (moved := _changed_meanwhile(plan)):
+        say(_about_changed(moved))
+    if code not in (0, 1) or shown.fail_on is None:
         return code
-    severity = cast(Severity, fail_on)
+    severity = cast(Severity, shown.fail_on)
     found = reaching(view, severity)
-    if found and not quiet and not as_json:
+    if found and not shown.quiet and not shown.as_json:
         echo(gate_text(found, severity))
     return REACHED if found else code
+
+
+def _changed_meanwhile(plan: ReviewPlan) -> list[str]:
+    """The files that are not any more what was reviewed."""
+    return [file.path for file in plan.files if not _is_same(plan, file)]
+
+
+def _is_same(plan: ReviewPlan, file: SourceFile) -> bool:
+    try:
+        return plan.read(file.path).hash == file.hash
+    except UnreadableSource:
+        return False
+
+
+def _about_changed(paths: list[str]) -> str:
+    named = ", ".join(one_line(path) for path in paths[:MOST_NAMED])
+    more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
+    return f"changed while the review ran: {named}{more}; the same command reviews what is new"
 
 
 def _ends(view: ReviewView) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from headway.config import Config, identity_of
 from headway.config.routing import Router, Target
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
-from headway.reviews.files.source_bytes import UnreadableSource, read_source, source_lines
+from headway.reviews.files.source_bytes import SourceBytes, UnreadableSource, source_lines
 from headway.reviews.files.splitting import head_of, part_lines
 from headway.reviews.findings.review_prompt import PartPrompt, review_question
 from headway.reviews.findings.rubrics import ReviewAxis, axis_digest
@@ -47,7 +47,7 @@ _HEAD_SHARE: Final = 0.2
 class ReviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is reviewed, and how. `model` and `verifier` are names as rows have them; None: the default model, or no verification.
 
-    `diffs`: the change of each file, if only changes are reviewed.
+    `read` returns the content of a file as it is now. `diff`: the change of some lines of a file, if only changes are reviewed.
     """
 
     root: Path
@@ -58,8 +58,8 @@ class ReviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     verifier: str | None = None
     max_tokens: int = 0
     instructions: Callable[[str], str] = lambda path: ""
-    diffs: Mapping[str, str] = {}
-    most_bytes: int
+    read: Callable[[str], SourceBytes]
+    diff: Callable[[str, int, int], str] = lambda path, first, last: ""
     part_chars: int = 0
     #: Whether nothing is taken over from earlier reviews.
     asks_again: bool = False
@@ -148,7 +148,8 @@ def _digest(plan: ReviewPlan) -> str:
     asked = [str(plan.root), [[axis.name, axis_digest(axis)] for axis in plan.axes]]
     digest.update(msgspec.json.encode([*asked, plan.model, plan.verifier, plan.max_tokens]))
     for file in plan.files:
-        own = (plan.instructions(file.path), plan.diffs.get(file.path, ""))
+        changes = [plan.diff(file.path, part.first_line, part.last_line) for part in file.parts]
+        own = (plan.instructions(file.path), changes)
         digest.update(msgspec.json.encode([file.path, file.hash, file.parts, own]))
     return digest.hexdigest()
 
@@ -195,7 +196,7 @@ class _Intake:
     def _lines(self, file: SourceFile) -> Sequence[str] | None:
         """The lines of a file; None if it is not the file that was chosen any more."""
         try:
-            source = read_source(str(self._plan.root), file.path, self._plan.most_bytes)
+            source = self._plan.read(file.path)
             if source.hash == file.hash:
                 return source_lines(source.data)
             self._left_out[file.path] = "it changed while the review began: run it again"
@@ -237,5 +238,5 @@ def _prompts(plan: ReviewPlan, file: SourceFile, lines: Sequence[str]) -> Iterat
             parts=len(file.parts),
             head=head if part.number else "",
             instructions=tuple(filter(None, [plan.instructions(file.path)])),
-            diff=plan.diffs.get(file.path, ""),
+            diff=plan.diff(file.path, part.first_line, part.last_line),
         )
