@@ -89,8 +89,10 @@ class ReviewFolder:
         self._take(range(len(self._results.files)))
         self._publish()
         job = store.job(self._job.name) or self._job
-        view = without_known(store, job, review_view(store, job))
+        view = without_known(store, self._options.baseline or "", review_view(store, job))
         for path in self._options.more:
+            if str(path) == self._options.baseline:
+                continue  # It would lose what it is there for.
             write_report(path, view)
 
     def close(self) -> None:
