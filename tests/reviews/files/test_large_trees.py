@@ -1,0 +1,53 @@
+"""A tree of 20,000 files: planned in under five seconds, in memory that does not grow with it."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from pathlib import Path
+
+from headway.reviews.files.selection import FileChoice, select
+from tests.reviews.files.trees import make_tree
+
+SOURCE = "".join(f"def f{number}(x):\n    y = x + {number}\n    return y\n\n\n" for number in range(40))
+RULES = "\n".join(
+    ["*.pyc", "build/", "*.log", ".env", "!kept.log", *(f"*.end{number}" for number in range(60))]
+)
+
+
+def test_twenty_thousand_files(tmp_path: Path) -> None:
+    for folder in range(200):
+        make_tree(
+            tmp_path / f"a{folder % 20}" / f"b{folder}", {f"c{number}.py": SOURCE for number in range(100)}
+        )
+    make_tree(tmp_path, {".gitignore": RULES})
+    choice = FileChoice(exclude=(".gitignore",), part_chars=90_000)
+    started = time.process_time()
+    assert sum(1 for _ in select(tmp_path, choice).files) == 20_000
+    assert time.process_time() - started < 5.0
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in select(tmp_path, choice).files) == 20_000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+def test_a_large_file_is_split_within_a_second(tmp_path: Path) -> None:
+    make_tree(
+        tmp_path, {"a.py": "".join(SOURCE.replace("def f", f"def g{n}_") for n in range(500))[:999_999]}
+    )
+    started = time.process_time()
+    (file,) = select(tmp_path, FileChoice(part_chars=90_000)).files
+    assert len(file.parts) >= 12
+    assert time.process_time() - started < 3.0
+
+
+def test_deep_folders_end_the_walk_nowhere(tmp_path: Path) -> None:
+    place = tmp_path
+    for _ in range(600):
+        place /= "d"
+    place.mkdir(parents=True)
+    (place / "a.py").write_text("x\n")
+    assert [file.path for file in select(tmp_path, FileChoice()).files] == ["d/" * 600 + "a.py"]
