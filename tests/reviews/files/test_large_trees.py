@@ -6,8 +6,9 @@ import time
 import tracemalloc
 from pathlib import Path
 
-from headway.reviews.files.selection import FileChoice, select
 from tests.reviews.files.trees import make_tree
+
+from headway.reviews.files.selection import FileChoice, select
 
 SOURCE = "".join(f"def f{number}(x):\n    y = x + {number}\n    return y\n\n\n" for number in range(40))
 RULES = "\n".join(
