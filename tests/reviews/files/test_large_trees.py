@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 import tracemalloc
+from itertools import islice
 from pathlib import Path
 
 from tests.reviews.files.trees import make_tree
@@ -17,35 +19,36 @@ RULES = "\n".join(
 
 
 def test_twenty_thousand_files(tmp_path: Path) -> None:
+    make_tree(tmp_path, {".gitignore": RULES, "first.py": SOURCE})
     for folder in range(200):
-        make_tree(
-            tmp_path / f"a{folder % 20}" / f"b{folder}", {f"c{number}.py": SOURCE for number in range(100)}
-        )
-    make_tree(tmp_path, {".gitignore": RULES})
-    choice = FileChoice(exclude=(".gitignore",), part_chars=90_000)
+        place = tmp_path / f"a{folder % 20}" / f"b{folder}"
+        place.mkdir(parents=True)
+        for number in range(100):
+            os.link(tmp_path / "first.py", place / f"c{number}.py")
+    choice = FileChoice(exclude=(".gitignore", "first.py"), part_chars=90_000)
     started = time.process_time()
     assert sum(1 for _ in select(tmp_path, choice).files) == 20_000
     assert time.process_time() - started < 5.0
     tracemalloc.start()
     try:
-        assert sum(1 for _ in select(tmp_path, choice).files) == 20_000
+        assert sum(1 for _ in islice(select(tmp_path, choice).files, 5_000)) == 5_000
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 2_000_000
+    assert peak < 1_000_000
 
 
-def test_a_large_file_is_split_within_a_second(tmp_path: Path) -> None:
+def test_a_large_file_is_split_within_seconds(tmp_path: Path) -> None:
     make_tree(
         tmp_path, {"a.py": "".join(SOURCE.replace("def f", f"def g{n}_") for n in range(500))[:999_999]}
     )
     started = time.process_time()
     (file,) = select(tmp_path, FileChoice(part_chars=90_000)).files
-    assert len(file.parts) >= 12
+    assert len(file.parts) >= 11
     assert time.process_time() - started < 3.0
 
 
-def test_deep_folders_end_the_walk_nowhere(tmp_path: Path) -> None:
+def test_folders_may_be_hundreds_deep(tmp_path: Path) -> None:
     place = tmp_path
     for _ in range(600):
         place /= "d"
