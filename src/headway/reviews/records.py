@@ -14,8 +14,8 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "high", "medium", "low", 
 #: The state of a file, and of each of its axes. CACHED: answered without a call, from an earlier review.
 FileStatus = Literal["PENDING", "IN_PROGRESS", "DONE", "TIMEOUT", "ERROR", "CACHED"]
 
-#: Why a finding is doubted: the file has no such line, or not this quote; or a second model refuted it.
-FindingMark = Literal["", "no_such_line", "no_such_quote", "refuted"]
+#: Why a finding does not count: the file has no such line, or not this quote; a second model refuted it; a comment in the file ignores it.
+FindingMark = Literal["", "no_such_line", "no_such_quote", "refuted", "ignored"]
 
 
 class SourcePart(msgspec.Struct, frozen=True):
@@ -51,6 +51,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     #: From rule, path and normalised quote; never from message or line.
     fingerprint: str = ""
     mark: FindingMark = ""
+    #: What the second model or the comment says.
+    mark_reason: str = ""
     axes: tuple[str, ...] = ()
 
 

@@ -107,8 +107,9 @@ def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[
 
     with open_records() as store:
         kind.claim_output(options, job.name, store=store)
-    writing = OutputObserver(output_of_kind(kind, open_records, job, options))
-    progress = ProgressFile(job_folder(config, job.name) / "progress.json")
+    output = output_of_kind(kind, open_records, job, options)
+    writing = OutputObserver(output)
+    progress = ProgressFile(job_folder(config, job.name) / "progress.json", getattr(output, "progress", dict))
     engine = Engine(open_records, plan, [writing, progress, *watching])
     writing.when_closed(engine.interrupt)
     if options.form != "stream":  # Rows on a stream cannot be taken back.
@@ -128,6 +129,7 @@ def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[
                 await writing.finish()
             raise
         await writing.finish()
+        progress.finish()
         return ending
 
     collect_rarely()

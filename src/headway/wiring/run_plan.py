@@ -87,6 +87,8 @@ class RunFlags(msgspec.Struct, frozen=True):
     nodes: int | None = None
     #: What the file says about the whole run; None: as in the last run of the job.
     limits: FileLimits | None = None
+    #: For a review: the report or job whose findings are known; None: as in the last run of the job.
+    baseline: str | None = None
     #: For a flow: only this node and what it needs run; "": all.
     until: str = ""
     #: One more unit over the results of all others.
@@ -161,6 +163,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         later_prices=later,
         cache=None if run_kind_of(job).makes_keys else _cache_use(config, store, job),
         grown_keys=run_kind_of(job).makes_keys,
+        groups=run_kind_of(job).unit_groups(store, present),
         render=run_kind_of(job).renderer(job),
         grow=grow,
         parts=getattr(grow, "parts", None),
@@ -237,6 +240,7 @@ def _run_settings(config: Config, job: Job, routes: Sequence[StoredRoute], flags
         "then": msgspec.to_builtins(then_of(job, flags)),
         CONCURRENCY: job.settings.get(CONCURRENCY) if flags.nodes is None else flags.nodes,
         UNTIL: flags.until,
+        "baseline": job.settings.get("baseline") if flags.baseline is None else flags.baseline,
         LIMITS: msgspec.to_builtins(limits_of(job) if flags.limits is None else flags.limits),
         ADDRESSES: addresses_of(config, routes) if run_kind_of(job).makes_keys else {},
         "providers": {

@@ -1,0 +1,110 @@
+"""The text of a file by lines, and where a quote is in it.
+
+A quote is compared without regard to white space: models change indentation, and a function that moves into a class is indented differently. So a quote is
+looked for in the words of the file, joined by single blanks. A quote that is there stands for the whole lines that it touches.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+import msgspec
+
+#: Longest quote that is widened to whole lines. Longer lines are rarely code that a person wrote.
+MOST_WIDENED: Final = 2_000
+
+
+class QuotePlace(msgspec.Struct, frozen=True):
+    """The lines that a quote touches."""
+
+    start_line: int
+    end_line: int
+
+
+def squeezed(text: str) -> str:
+    """The words of a text, with single blanks between them."""
+    return " ".join(text.split())
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text as git counts them: a line feed ends a line, with or without a carriage return before it."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+class SourceText:
+    """A file, or a part of one: its path in reports, and its lines. Made once, asked for every finding."""
+
+    def __init__(self, path: str, text: str, first_line: int = 1) -> None:
+        self.path = path
+        self.lines = lines_of(text)
+        self.first_line = first_line
+        self.last_line = first_line + len(self.lines) - 1
+        self._starts: list[int] = []
+        self._numbers: list[int] = []
+        self._words = self._joined()
+
+    def _joined(self) -> str:
+        parts: list[str] = []
+        place = 0
+        for number, line in enumerate(self.lines, self.first_line):
+            words = squeezed(line)
+            if words:
+                self._starts.append(place)
+                self._numbers.append(number)
+                parts.append(words)
+                place += len(words) + 1
+        return " ".join(parts)
+
+    def has_lines(self, start_line: int, end_line: int) -> bool:
+        """Whether both lines exist. An empty file has none."""
+        return self.first_line <= start_line <= end_line <= self.last_line
+
+    def excerpt(self, start_line: int, end_line: int) -> str:
+        """Whole lines, as they are in the file."""
+        return "\n".join(self.between(start_line, end_line))
+
+    def between(self, start_line: int, end_line: int) -> list[str]:
+        """The lines from `start_line` to `end_line`, as many of them as there are."""
+        first = max(start_line, self.first_line)
+        return self.lines[first - self.first_line : max(0, end_line - self.first_line + 1)]
+
+    def find(self, quote: str, near: int) -> QuotePlace | None:
+        """The place of a quote that is nearest to a line; None if the file does not have it."""
+        wanted = squeezed(quote)
+        if not wanted:
+            return None
+        best: QuotePlace | None = None
+        place = self._words.find(wanted)
+        while place >= 0:
+            found = self._at(place, len(wanted))
+            if best is None or abs(found.start_line - near) < abs(best.start_line - near):
+                best = found
+            place = self._words.find(wanted, place + len(wanted))
+        return best
+
+    def _at(self, place: int, length: int) -> QuotePlace:
+        first = bisect_right(self._starts, place) - 1
+        last = bisect_right(self._starts, place + length - 1) - 1
+        return QuotePlace(self._numbers[first], self._numbers[last])
+
+    def occurrence(self, place: QuotePlace) -> int:
+        """1 if no earlier lines have the same words as these, 2 if one place has, and so on."""
+        wanted = squeezed(self.excerpt(place.start_line, place.end_line))
+        first = bisect_right(self._numbers, place.start_line) - 1
+        length = bisect_right(self._numbers, place.end_line) - first
+        return 1 + sum(self._lines_from(start, length) == wanted for start in range(first))
+
+    def _lines_from(self, start: int, length: int) -> str:
+        """The words of `length` lines, blank lines not counted."""
+        end = start + length
+        stop = self._starts[end] - 1 if end < len(self._starts) else len(self._words)
+        return self._words[self._starts[start] : stop]
+
+    def widened(self, quote: str, place: QuotePlace) -> str:
+        """The whole lines of a quote, or the quote itself where these are very long."""
+        lines = self.excerpt(place.start_line, place.end_line)
+        return lines if len(lines) <= MOST_WIDENED else quote
