@@ -45,6 +45,7 @@ class IgnoreRules:
         above: IgnoreRules | None = None,
     ) -> None:
         self._latest_first = tuple(reversed(rules))
+        self._any = _any_of([expression.pattern for expression, _ in rules])
         self._name, self._cut, self._before, self._above = name, cut, before, above
 
     def source(self, path: str, *, is_folder: bool) -> str:
@@ -60,10 +61,18 @@ class IgnoreRules:
     def _verdict(self, path: str, is_folder: bool) -> bool | None:
         """Whether the rules of this folder ignore a path; None if they do not mention it."""
         seen = self._before + path[self._cut :] + ("/" if is_folder and path else "")
+        if self._any.match(seen) is None:
+            return None
         for expression, ignores in self._latest_first:
             if _matches(expression, seen):
                 return ignores
         return None
+
+
+def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
+    """One expression that matches at the start of every text that one of these is found in: most paths are in no rule."""
+    unnamed = (pattern.replace(f"(?P<{_SLASH}>", "(?:") for pattern in patterns)
+    return re.compile("|".join(one if one.startswith("^") else f"[^\0]*?(?:{one})" for one in unnamed))
 
 
 def _matches(expression: re.Pattern[str], seen: str) -> bool:

@@ -28,9 +28,9 @@ _MOST_HEAD: Final = 60
 
 def parts_of(path: str, lines: Sequence[str], most_chars: int) -> tuple[SourcePart, ...]:
     """The parts of a file with at most so many characters each; 0: one part. A longer line is a part by itself."""
-    sizes = [len(line) + 1 for line in lines]
-    if most_chars <= 0 or sum(sizes) <= most_chars:
+    if most_chars <= 0 or sum(map(len, lines)) + len(lines) <= most_chars:
         return (SourcePart(0, 1, len(lines)),)
+    sizes = [len(line) + 1 for line in lines]
     starts = _Breaks(sizes, _ranked(path, lines), most_chars).starts()
     return tuple(
         SourcePart(number, first, after - 1)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import islice
 from typing import Final
 
 from headway.lazy_pattern import lazy_pattern
@@ -70,9 +69,11 @@ def name_reason(path: str) -> str:
 
 def text_reason(path: str, lines: Sequence[str]) -> str:
     """Why a file is left out by its text; "" if it is not."""
-    for number, line in enumerate(islice(lines, _HEAD_LINES), 1):
-        if _COMMENT.match(line) and _GENERATED.search(line):
-            return f"generated: line {number} says so"
+    head = lines[:_HEAD_LINES]
+    if "generated" in "\n".join(head).lower():
+        for number, line in enumerate(head, 1):
+            if _COMMENT.match(line) and _GENERATED.search(line):
+                return f"generated: line {number} says so"
     chars = sum(map(len, lines))
     if path.lower().endswith(_SCRIPTS) and chars > max(_SHORT_SCRIPT, _LONG_LINES * len(lines)):
         return f"minified: over {_LONG_LINES} characters a line"
