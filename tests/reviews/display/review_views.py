@@ -30,7 +30,7 @@ def finding(path: str = "src/shop/cart.py", **changes: Any) -> Finding:
         confidence=0.9,
         start_line=41,
         end_line=42,
-        quote='    query = f"SELECT * FROM carts WHERE owner = \'{owner}\'"\n    return db.execute(query).fetchall()',
+        quote="    query = f\"SELECT * FROM carts WHERE owner = '{owner}'\"\n    return db.execute(query).fetchall()",
         message="The owner comes from the request and becomes part of the query. A visitor can read every cart with `' OR 1=1 --`.",
         suggestion='Pass it as a parameter: db.execute("SELECT * FROM carts WHERE owner = ?", (owner,)).',
         axes=("security",),
