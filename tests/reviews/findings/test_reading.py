@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -141,11 +142,8 @@ def test_lines_of_a_part_are_those_of_the_file() -> None:
 
 @given(st.text('{}[]":,findgs 0129\\ntrue\n', max_size=200))
 def test_no_answer_breaks_the_reader(text: str) -> None:
-    try:
+    with suppress(Unreadable):
         findings, problems = answered_findings(text)
-    except Unreadable as problem:
-        assert str(problem)
-    else:
         assert len(findings) + len(problems) <= MOST_READ + 1
 
 
