@@ -156,7 +156,7 @@ class ReuseCounter:
         if unit.after:
             return False
         request = (route.provider, route.model, unit.path, bytes(unit.body))
-        if not unit.custom_id.startswith(self._number_prefix):
+        if not self._number_prefix or not unit.custom_id.startswith(self._number_prefix):
             return any(
                 tuple(row) == request
                 for job in self._earlier

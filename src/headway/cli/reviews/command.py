@@ -48,6 +48,7 @@ def _run(
     config: Path | None,
     db: str | None,
     dry_run: bool,
+    estimate: bool,
     fail_on: str | None,
     **flags: Any,
 ) -> int:
@@ -67,6 +68,10 @@ def _run(
         workspace.warn_network_file_system(settings)
     if dry_run:
         return show_chosen(source.plan, as_json=flags["as_json"])
+    if estimate and source.plan.files:
+        from headway.cli.reviews.estimate import show_estimate
+
+        return show_estimate(settings, source.plan, flags)
     if not source.plan.files:
         say("no file that is reviewed has changed")
         return 0

@@ -6,9 +6,10 @@ the same text, the same question, the same model.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -16,6 +17,7 @@ import msgspec
 
 from headway.config import Config, identity_of
 from headway.config.routing import Router, Target
+from headway.engine.run_spec import UnitGroups
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
 from headway.reviews.files.source_bytes import SourceBytes, UnreadableSource, source_lines
 from headway.reviews.files.splitting import head_of, part_lines
@@ -35,11 +37,13 @@ from headway.reviews.running.review_form import (
 )
 from headway.reviews.running.review_requests import QuestionRequests
 from headway.reviews.running.unit_names import VERIFY, axis_unit
-from headway.stores.records import Job, NewUnit, StoredRoute
+from headway.stores.records import Family, Job, NewUnit, StoredRoute
 
 _DIGEST_BYTES: Final = 32
 #: Files that are added in one transaction.
 _PAGE: Final = 100
+#: The number of the one family of an axis.
+_FAMILY: Final = 1
 #: The head of a file may take this share of a part.
 _HEAD_SHARE: Final = 0.2
 
@@ -137,9 +141,18 @@ class ReviewSource:
             intake.add(page)
             options.progress(intake.units)
         intake.add_left_out()
+        intake.add_families()
         ready()
         sink.seal(job, intake.units, intake.models, self.digest)
         return 0
+
+
+def planned_groups(plan: ReviewPlan, files_at_once: int) -> UnitGroups | None:
+    """The units of each file of a plan as a group; None if all files may be in flight at once."""
+    if not files_at_once:
+        return None
+    ends = list(accumulate(len(file.parts) * len(plan.axes) for file in plan.files))
+    return UnitGroups(files_at_once, lambda index: bisect_right(ends, index) + 1)
 
 
 def _digest(plan: ReviewPlan) -> str:
@@ -193,6 +206,21 @@ class _ReviewIntake:
         values = [left_out_value(path, reason) for path, reason in sorted(self._left_out.items())]
         self._sink.add_values(self._job, LEFT_OUT, 0, values)
 
+    def add_families(self) -> None:
+        """The answers on one axis are alike: forecasts learn from them, axis by axis."""
+        parts = sum(len(file.parts) for file in self._plan.files)
+        shapes = (
+            int.from_bytes(blake2b(axis_digest(axis).encode(), digest_size=7).digest())
+            for axis in self._plan.axes
+        )
+        self._sink.add_families(
+            self._job,
+            [
+                Family(route, _FAMILY, shape, firm=True, rows=parts)
+                for route, shape in zip(self._routes, shapes, strict=True)
+            ],
+        )
+
     def _lines(self, file: SourceFile) -> Sequence[str] | None:
         """The lines of a file; None if it is not the file that was chosen any more."""
         try:
@@ -209,7 +237,7 @@ class _ReviewIntake:
             for axis, route in zip(self._plan.axes, self._routes, strict=True):
                 unit = axis_unit(file.path, axis.name, prompt.part - 1)
                 row = self._requests.row(unit, review_question(axis, prompt))
-                yield NewUnit(unit, route, row.path, row.body, row.chars, int(row.max_tokens))
+                yield NewUnit(unit, route, row.path, row.body, row.chars, int(row.max_tokens), family=_FAMILY)
 
     def _target(self, config: Config, model: str | None, check: RouteCheck) -> Target:
         target = Router(config).route(model)
