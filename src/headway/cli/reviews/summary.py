@@ -48,6 +48,9 @@ def show_results(store: Store, job: Job, code: int, plan: ReviewPlan, shown: Sho
         echo(_ends(view))
     if not shown.quiet and (moved := _changed_meanwhile(plan)):
         say(_about_changed(moved))
+    if view.state == "complete" and view.totals.skipped:
+        say(f"this is a bug in headway: the job is complete, and {view.totals.skipped:,} files have no end")
+        return 1
     if code not in (0, 1) or shown.fail_on is None:
         return code
     severity = cast(Severity, shown.fail_on)
