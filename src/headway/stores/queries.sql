@@ -536,6 +536,12 @@ UPDATE repairs SET open = 0 WHERE uid = ? AND open = 1;
 SELECT repairs.uid & 4294967295, attempt, answer, request, more_chars FROM repairs JOIN units ON units.uid = repairs.uid
 WHERE repairs.uid BETWEEN ? AND ? AND open = 1 AND status NOT IN ('succeeded', 'cached') ORDER BY repairs.uid;
 
+-- name: first_answers
+-- The answers that were corrected in the same conversation, also those that units have from others.
+SELECT units.uid & 4294967295, repairs.answer
+FROM units LEFT JOIN hits ON hits.uid = units.uid CROSS JOIN repairs ON repairs.uid = coalesce(hits.source, units.uid)
+WHERE units.uid IN (SELECT value FROM json_each(?)) AND open = 1 AND answer IS NOT NULL;
+
 -- name: repairs_of
 SELECT uid & 4294967295, attempt, answer, request, more_chars FROM repairs WHERE uid = ? ORDER BY id;
 
@@ -852,6 +858,14 @@ FROM units LEFT JOIN hits ON hits.uid = units.uid WHERE units.uid IN (SELECT val
 -- name: answered_request
 SELECT provider, model, path, body
 FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON requests.uid = units.uid
+WHERE units.job = ? AND custom_id = ? AND status IN ('succeeded', 'cached')
+    AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid);
+
+-- name: answered_source
+-- A unit with an answer: the unit that has the answer itself, and the request.
+SELECT coalesce(hits.source, units.uid), provider, model, path, body
+FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON requests.uid = units.uid
+LEFT JOIN hits ON hits.uid = units.uid
 WHERE units.job = ? AND custom_id = ? AND status IN ('succeeded', 'cached')
     AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid);
 

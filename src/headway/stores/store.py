@@ -371,6 +371,11 @@ class Store:
         """A unit's answers that did not fit, oldest first."""
         return [Repair(*row) for row in self._db.execute("repairs_of", (uid(job, index),))]
 
+    def first_answers(self, job: int, indexes: Iterable[int]) -> dict[int, bytes]:
+        """The first answers of those units whose answer was corrected, by index."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return dict(self._db.execute("first_answers", (uids,)))
+
     def notes_of(self, job: int, index: int) -> dict[int, Any]:
         """The notes of a unit's attempts, by attempt number."""
         rows = self._db.execute("notes_of", (uid(job, index),))

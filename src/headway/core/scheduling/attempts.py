@@ -135,6 +135,8 @@ class Attempts:
         self._run.dirty[lane.key] = lane
         if entry.unit.exclusive:
             self._run.exclusion.stopped(entry.unit.exclusive)
+        if entry.unit.group:
+            self._run.dirty.update(self._run.group_cap.stopped(entry.unit.group))
         self._spending.settle(entry, outcome)
 
     def _not_counted(self, entry: Entry, outcome: Outcome, now: float) -> None:
