@@ -156,6 +156,28 @@ def test_a_review_without_findings_says_so() -> None:
     assert review_text(view, 80) == "No findings\n1 file: 1 reviewed; $0.00"
 
 
+CHANGE = {
+    "change": ["added: src/shop/new_cart.py (+12 -0)", "deleted: src/shop/old*cart.py (-40)"],
+    "base": "main",
+}
+
+
+def test_the_change_is_at_the_end(tmp_path: Path) -> None:
+    view = shop_review(settings=CHANGE)
+    text = written(tmp_path, view, "review.md")
+    assert (
+        "## The change: 2 files differ from main\n\n- `added: src/shop/new_cart.py (+12 -0)`\n- `deleted:"
+        in text
+    )
+    assert text.index("## The change") > text.index("## `src/shop/mail.py`")
+    lines = review_text(view, 80).split("\n")
+    assert lines[-3:] == [
+        "The change: 2 files differ from main",
+        *(f"    {line}" for line in CHANGE["change"]),
+    ]
+    assert "The change" not in review_text(shop_review(), 80)
+
+
 def test_the_gate_says_why() -> None:
     assert gate_text(3, "high") == "3 findings are high or graver: --fail-on high"
     assert gate_text(1, "critical") == "1 finding is critical: --fail-on critical"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from headway.display.formatting import count, duration, iso, money, tokens
+from headway.display.reviews.change_summary import change_lines, change_title
 from headway.display.reviews.markdown_text import fenced, in_cell, in_code, prose
 from headway.display.reviews.severity_words import MARK_WORDS, mark_count, severity_counts, title_of
 from headway.reviews.findings.counts import FindingCounts, counting, finding_counts
@@ -55,6 +56,7 @@ def _report(view: ReviewView) -> Iterator[str]:
             yield f"## {in_code(review.path)}"
             yield ""
             yield from _findings(review)
+    yield from _change(view)
     yield from _left_out(view)
     yield _about(view)
 
@@ -191,6 +193,15 @@ def _bounded(text: str) -> str:
     if len(lines) <= MOST_LINES:
         return text
     return "\n".join([*lines[:MOST_LINES], f"… {len(lines) - MOST_LINES:,} more lines"])
+
+
+def _change(view: ReviewView) -> Iterator[str]:
+    lines = change_lines(view)
+    if lines:
+        yield f"## {prose(change_title(view))}"
+        yield ""
+        yield from (f"- {in_code(line)}" for line in lines)
+        yield ""
 
 
 def _left_out(view: ReviewView) -> Iterator[str]:
