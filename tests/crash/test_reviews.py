@@ -123,6 +123,7 @@ def test_killed_and_resumed(
 
 def test_one_review_at_a_time_in_a_tree(tmp_path: Path, fake: FakeProcess) -> None:
     stage = staged(tmp_path, fake)
+    stage.configure("max_concurrency = 1")
     args = ("review", "src", "--model", "alpha/m", "--progress", "none")
     with stage.process(*args) as process:
         wait_for("the first review", lambda: reviews(stage))
@@ -131,4 +132,5 @@ def test_one_review_at_a_time_in_a_tree(tmp_path: Path, fake: FakeProcess) -> No
         process.communicate()
     assert second.returncode == 2, second.stderr
     assert "is being written by job" in second.stderr
+    stage.configure("max_concurrency = 64")
     assert stage.run(*args).returncode == 0, "the lock ended with its process"

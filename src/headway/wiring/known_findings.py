@@ -11,12 +11,9 @@ from headway.reviews.findings.known_findings import KnownFindings, known_of_repo
 from headway.reviews.records import ReviewView
 from headway.reviews.running.review_form import REVIEW
 from headway.reviews.running.view import review_view
-from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.store_access import open_store_or_empty
 
-#: The name of the setting in the job's record.
-BASELINE: Final = "baseline"
 #: Reports of larger trees are read by job.
 _MOST_BYTES: Final = 200_000_000
 
@@ -27,9 +24,8 @@ def must_be_known(config: Config, named: str) -> None:
         _known(store, named)
 
 
-def without_known(store: Store, job: Job, view: ReviewView) -> ReviewView:
-    """The view without the findings of the job's baseline."""
-    named = job.settings.get(BASELINE)
+def without_known(store: Store, named: str, view: ReviewView) -> ReviewView:
+    """The view without the findings of a report or a job; "": with all findings."""
     return only_new(view, _known(store, named)) if named else view
 
 

@@ -86,11 +86,20 @@ class ReviewFolder:
     def finish(self) -> None:
         """Write all that is missing, and the reports."""
         store = self._opened()
-        self._take(range(len(self._results.files)))
+        files = self._results.files
+        ended = {self._number_of(index) for index in self._ended}
+        known = (self._states.get(file.path) for file in files)
+        self._take(
+            n for n, state in enumerate(known) if n in ended or state is None or state.status not in _WHOLE
+        )
         self._publish()
+        if not self._options.more:
+            return
         job = store.job(self._job.name) or self._job
-        view = without_known(store, job, review_view(store, job))
+        view = without_known(store, self._options.baseline or "", review_view(store, job))
         for path in self._options.more:
+            if str(path) == self._options.baseline:
+                continue  # It would lose what it is there for.
             write_report(path, view)
 
     def close(self) -> None:

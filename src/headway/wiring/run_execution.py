@@ -30,7 +30,7 @@ from headway.stores.store import Store
 from headway.wiring.agent_work import collected_files
 from headway.wiring.output_observer import OutputObserver
 from headway.wiring.report_files import output_of_kind
-from headway.wiring.run_plan import RunFlags, more_outputs, plan_of, safe_cells, text_only
+from headway.wiring.run_plan import RunFlags, baseline, more_outputs, plan_of, safe_cells, text_only
 from headway.wiring.store_access import job_folder, open_store
 
 _STOPPING: Final = "stopping: no new units start, units in flight finish (press Ctrl-C again to cancel them)"
@@ -55,6 +55,7 @@ def _output_options(config: Config, job: Job, flags: RunFlags) -> OutputOptions:
         safe_cells=safe_cells(job, flags),
         text_only=text_only(job, flags),
         more=more_outputs(job, flags),
+        baseline=baseline(job, flags),
         collected=collected_files(config, job.name),
     )
 

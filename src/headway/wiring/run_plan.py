@@ -87,8 +87,6 @@ class RunFlags(msgspec.Struct, frozen=True):
     nodes: int | None = None
     #: What the file says about the whole run; None: as in the last run of the job.
     limits: FileLimits | None = None
-    #: For a review: the report or job whose findings are known; None: as in the last run of the job.
-    baseline: str | None = None
     #: For a flow: only this node and what it needs run; "": all.
     until: str = ""
     #: One more unit over the results of all others.
@@ -240,7 +238,7 @@ def _run_settings(config: Config, job: Job, routes: Sequence[StoredRoute], flags
         "then": msgspec.to_builtins(then_of(job, flags)),
         CONCURRENCY: job.settings.get(CONCURRENCY) if flags.nodes is None else flags.nodes,
         UNTIL: flags.until,
-        "baseline": job.settings.get("baseline") if flags.baseline is None else flags.baseline,
+        "baseline": baseline(job, flags),
         LIMITS: msgspec.to_builtins(limits_of(job) if flags.limits is None else flags.limits),
         ADDRESSES: addresses_of(config, routes) if run_kind_of(job).makes_keys else {},
         "providers": {
@@ -264,6 +262,12 @@ def text_only(job: Job, flags: RunFlags) -> bool:
     """Whether rows have only ids and texts: the same, for the output that the job has."""
     own = flags.output.recorded == job.out and flags.output.form != "folder"
     return flags.output.text_only or (own and bool(job.settings.get("text_only")))
+
+
+def baseline(job: Job, flags: RunFlags) -> str:
+    """What a review is compared with: as this run says, or as the last one did."""
+    own = flags.output.baseline
+    return str(job.settings.get("baseline", "")) if own is None else own
 
 
 def more_outputs(job: Job, flags: RunFlags) -> tuple[Path, ...]:

@@ -124,3 +124,30 @@ def large_review(files: int, findings: int) -> ReviewView:
             )  # fmt: skip
 
     return view_of(each)
+
+
+#: Text that tries to end scripts and fences, to become markup, links and mentions, to change the terminal and the order of text.
+HOSTILE = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)>```\n~~~\n@everyone #1 [click](https://evil.example) https://evil.example "
+    "\x1b[2J\u202eback <!-- --> &lt; `unfinished {0} \ud800 $x$ ![i](http://evil.example/i.png)"
+)
+
+
+def hostile_review() -> ReviewView:
+    """A review whose texts are all hostile."""
+    path = f"src/{HOSTILE}.py".replace("://", ":/")
+    found = finding(path, message=HOSTILE, suggestion=f"{HOSTILE}\n{HOSTILE}", quote=HOSTILE, severity="high")
+    marked = finding(
+        path, message=HOSTILE, rule="race", quote=f"x {HOSTILE}", mark="refuted", mark_reason=HOSTILE
+    )
+    files = (
+        FileReview(path=path, hash="h", status="DONE", axes={HOSTILE: "DONE"}, findings=(found, marked)),
+        FileReview(path=f"{path}2", hash="h", status="ERROR", error=HOSTILE, axes={HOSTILE: "ERROR"}),
+    )
+    return view_of(
+        lambda: iter(files),
+        left_out={HOSTILE: HOSTILE},
+        axes=("security", HOSTILE),
+        model=HOSTILE,
+        job=HOSTILE,
+    )

@@ -86,7 +86,13 @@ def _run(
         if detachment is not None:
             return code
         job = ready.store.job(ready.job.name) or ready.job
-        shown = Shown(fail_on, as_json=flags["as_json"], quiet=quiet, changes=changes)
+        shown = Shown(
+            fail_on,
+            as_json=flags["as_json"],
+            quiet=quiet,
+            changes=changes,
+            baseline=run_flags.output.baseline or "",
+        )
         return show_results(ready.store, job, code, source.plan, shown)
 
 
@@ -107,6 +113,7 @@ def _run_flags(settings: Config, flags: dict[str, Any]) -> RunFlags:
 
     from headway.cli.reviews.plan import out_dir
     from headway.cli.shared import run_job
+    from headway.errors import UsageError
     from headway.jobs.run_settings import FileLimits
     from headway.reviews.running.job_kind import ReviewKind
     from headway.stores.output_lock import real_path
@@ -114,19 +121,30 @@ def _run_flags(settings: Config, flags: dict[str, Any]) -> RunFlags:
 
     kind = ReviewKind()
     outs = flags["outs"]
-    if flags["baseline"]:
-        from headway.wiring.known_findings import must_be_known
-
-        must_be_known(settings, flags["baseline"])
+    baseline = _baseline(settings, flags)
+    if baseline in map(str, map(real_path, outs)):
+        raise UsageError("--out and --baseline name one file", hint="write to another one")
     must_be_reports(kind, outs)
     of_rows = {"text_only": False, "out_order": "input", "worktree": False, "shared_directory": True, "collect": (), "safe_cells": False}  # fmt: skip
     given = {name: value for name, value in flags.items() if name not in ("out_dir", "concurrency")}
     folder = out_dir(settings, flags["out_dir"])
     made = run_job.flags_of(kind, None, lambda: "", **{**given, **of_rows, "out_dir": folder})
-    output = msgspec.structs.replace(made.output, more=tuple(map(real_path, outs)))
+    output = msgspec.structs.replace(made.output, more=tuple(map(real_path, outs)), baseline=baseline)
     at_a_time = flags["concurrency"]
     limits = FileLimits(concurrency=settings.review.concurrency if at_a_time is None else at_a_time)
-    return msgspec.structs.replace(made, output=output, limits=limits, baseline=flags["baseline"])
+    return msgspec.structs.replace(made, output=output, limits=limits)
+
+
+def _baseline(settings: Config, flags: dict[str, Any]) -> str:
+    """The file or the job of --baseline; "" without it. Raises if there is none."""
+    named: str | None = flags["baseline"]
+    if not named:
+        return ""
+    from headway.stores.output_lock import real_path
+    from headway.wiring.known_findings import must_be_known
+
+    must_be_known(settings, named)
+    return str(real_path(Path(named))) if Path(named).is_file() else named
 
 
 def _with_forced(ready: ReadyJob, patterns: tuple[str, ...]) -> ReadyJob:

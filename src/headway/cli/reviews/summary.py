@@ -33,11 +33,12 @@ class Shown(msgspec.Struct, frozen=True):
     as_json: bool
     quiet: bool
     changes: list[str] = []
+    baseline: str = ""
 
 
 def show_results(store: Store, job: Job, code: int, plan: ReviewPlan, shown: Shown) -> int:
     """Print the results of a job whose run ended with this exit code; returns the code of the command."""
-    view = without_known(store, job, review_view(store, job))
+    view = without_known(store, shown.baseline, review_view(store, job))
     if shown.as_json:
         print_json(_fields(view))
     elif not shown.quiet:

@@ -25,7 +25,9 @@ def write_review_json(file: BinaryIO, view: ReviewView) -> None:
     file.write(b',\n"files":{')
     _write_lines(file, (encoded(each.path) + b":" + encoded(_file(each)) for each in view.files()))
     file.write(b'},\n"findings":[')
-    _write_lines(file, (encoded(finding) for each in view.files() for finding in each.findings))
+    _write_lines(
+        file, (encoded(msgspec.to_builtins(finding)) for each in view.files() for finding in each.findings)
+    )
     file.write(b'],\n"left_out":' + encoded(dict(view.left_out)) + b"}\n")
 
 

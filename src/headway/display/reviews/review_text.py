@@ -1,6 +1,6 @@
-"""A review on the terminal: a line of totals, the gravest findings, and the files that were not reviewed.
+"""A review on the terminal: totals, a table of the axes, the gravest findings, and the files that were not reviewed.
 
-Each finding is one or two lines that begin with `path:line`, so that terminals and editors can open the place.
+Each finding begins with `path:line`, so that terminals and editors can open the place.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
 
 from headway.display.formatting import count, money, short
 from headway.display.reviews.severity_words import title_of
-from headway.reviews.findings.counts import counting, finding_counts
+from headway.reviews.findings.counts import FindingCounts, counting, finding_counts
 from headway.reviews.records import SEVERITIES, FileReview, Finding, ReviewView, Severity
 from headway.safe_text import one_line
 
@@ -29,7 +31,9 @@ def review_text(view: ReviewView, width: int) -> str:
     """All of it, in lines of at most `width` characters."""
     width = max(LEAST_WIDTH, width)
     counts = finding_counts(view.files())
-    lines = [_fitted(title_of(counts), width), _fitted(files_text(view), width)]
+    lines = [*_wrapped(title_of(counts), width), *_wrapped(files_text(view), width)]
+    if counts.total and len(view.axes) > 1:
+        lines += ["", *_axis_table(view, counts, width)]
     found = _gravest(view)
     if found:
         lines += ["", *(line for finding in found for line in _finding_lines(finding, width))]
@@ -62,6 +66,18 @@ def gate_text(number: int, severity: Severity) -> str:
     return f"{count(number, 'finding')} {'is' if number == 1 else 'are'} {severity}{graver}: --fail-on {severity}"
 
 
+def _axis_table(view: ReviewView, counts: FindingCounts, width: int) -> Iterator[str]:
+    """A row for each axis, with the number of its findings by severity."""
+    shown = [severity for severity in SEVERITIES if counts.severities[severity]]
+    names = [*view.axes, *sorted({axis for axis, _ in counts.axes} - set(view.axes))]
+    first = min(max(map(len, names)), 24)
+    yield _fitted(" " * first + "".join(f"{severity:>10}" for severity in shown), width)
+    for name in names:
+        numbers = (counts.axes.get((name, severity), 0) for severity in shown)
+        cells = "".join(f"{number or '-':>10}" for number in numbers)
+        yield _fitted(f"{short(one_line(name), first):<{first}}{cells}", width)
+
+
 def _gravest(view: ReviewView) -> list[Finding]:
     """The first findings by severity, confidence and place, without a list of all."""
     found = (finding for review in view.files() for finding in counting(review))
@@ -74,7 +90,8 @@ def _rank(finding: Finding) -> tuple[object, ...]:
 
 def _finding_lines(finding: Finding, width: int) -> Iterator[str]:
     yield _fitted(f"{one_line(finding.file)}:{finding.start_line}: {finding.severity}: {finding.rule}", width)
-    yield _fitted(f"    {short(one_line(' '.join(finding.message.split())), _LONGEST)}", width)
+    message = short(one_line(" ".join(finding.message.split())), _LONGEST)
+    yield from (f"    {line}" for line in _wrapped(message, width - 4))
 
 
 def _failures(view: ReviewView, width: int) -> Iterator[str]:
@@ -91,6 +108,12 @@ def _failures(view: ReviewView, width: int) -> Iterator[str]:
 def _failure(review: FileReview) -> str:
     reason = f": {short(one_line(review.error), _LONGEST)}" if review.error else ""
     return f"{one_line(review.path)}: {review.status.lower().replace('_', ' ')}{reason}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines that fit, by the width of characters on a terminal."""
+    lines = Text(text).wrap(Console(width=width), width, overflow="fold")
+    return [line.plain.rstrip() for line in lines]
 
 
 def _fitted(line: str, width: int) -> str:

@@ -21,7 +21,7 @@ from headway.reviews.findings.counts import counting
 from headway.reviews.findings.known_findings import SARIF_KEY
 from headway.reviews.findings.rubrics import RUBRICS
 from headway.reviews.records import SEVERITIES, FileReview, Finding, ReviewView, Severity
-from headway.safe_text import one_line, visible
+from headway.safe_text import escape_lone_surrogates, one_line, visible
 
 #: Results that GitHub keeps of a run.
 MOST_RESULTS: Final = 5_000
@@ -160,7 +160,11 @@ def message_text(finding: Finding) -> str:
 
 
 def _artifact(path: str) -> dict[str, str]:
-    return {"uri": quote(path.encode("utf-8", errors="surrogateescape"), safe="/"), "uriBaseId": "SRCROOT"}
+    try:
+        name = path.encode("utf-8", errors="surrogateescape")
+    except UnicodeEncodeError:
+        name = escape_lone_surrogates(path).encode()
+    return {"uri": quote(name, safe="/"), "uriBaseId": "SRCROOT"}
 
 
 def _invocation(view: ReviewView, *, with_notes: bool) -> dict[str, Any]:

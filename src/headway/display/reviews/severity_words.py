@@ -46,5 +46,5 @@ def severity_counts(findings: Iterable[Finding]) -> str:
 
 def mark_count(findings: Iterable[Finding]) -> str:
     """ "2 refuted, 1 ignored"."""
-    numbers = Counter(finding.mark for finding in findings)
+    numbers: Counter[str] = Counter(finding.mark for finding in findings)
     return ", ".join(f"{numbers[name]:,} {word}" for name, word in _SHORT_MARKS.items() if numbers[name])

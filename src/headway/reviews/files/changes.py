@@ -163,6 +163,8 @@ def _untracked(root: str) -> dict[str, ChangedFile]:
 def _hunks(diff: str, first_line: int, last_line: int) -> Iterator[str]:
     """The hunks of a diff whose lines in the new file are among these."""
     starts = list(_HUNK.finditer(diff))
+    if not starts:
+        return
     for match, following in zip(starts, [*starts[1:], None], strict=True):
         first = int(match[1])
         last = first + max(1, int(match[2] or 1)) - 1

@@ -7,6 +7,7 @@ looked for in the words of the file, joined by single blanks. A quote that is th
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -35,6 +36,19 @@ def lines_of(text: str) -> list[str]:
     return lines
 
 
+class _Words:
+    """The words of each line that has any: the lines' numbers, and where they start in the joined text."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.starts: list[int] = []
+        self.numbers: list[int] = []
+
+    @cached_property
+    def text(self) -> str:
+        return " ".join(self.parts)
+
+
 class SourceText:
     """A file, or a part of one: its path in reports, and its lines. Made once, asked for every finding."""
 
@@ -43,21 +57,20 @@ class SourceText:
         self.lines = lines_of(text)
         self.first_line = first_line
         self.last_line = first_line + len(self.lines) - 1
-        self._starts: list[int] = []
-        self._numbers: list[int] = []
-        self._words = self._joined()
 
-    def _joined(self) -> str:
-        parts: list[str] = []
+    @cached_property
+    def _words(self) -> _Words:
+        """Made for the first search: most files have no finding."""
+        words = _Words()
         place = 0
         for number, line in enumerate(self.lines, self.first_line):
-            words = squeezed(line)
-            if words:
-                self._starts.append(place)
-                self._numbers.append(number)
-                parts.append(words)
-                place += len(words) + 1
-        return " ".join(parts)
+            own = squeezed(line)
+            if own:
+                words.starts.append(place)
+                words.numbers.append(number)
+                words.parts.append(own)
+                place += len(own) + 1
+        return words
 
     def has_lines(self, start_line: int, end_line: int) -> bool:
         """Whether both lines exist. An empty file has none."""
@@ -78,31 +91,31 @@ class SourceText:
         if not wanted:
             return None
         best: QuotePlace | None = None
-        place = self._words.find(wanted)
+        place = self._words.text.find(wanted)
         while place >= 0:
             found = self._at(place, len(wanted))
             if best is None or abs(found.start_line - near) < abs(best.start_line - near):
                 best = found
-            place = self._words.find(wanted, place + len(wanted))
+            place = self._words.text.find(wanted, place + len(wanted))
         return best
 
     def _at(self, place: int, length: int) -> QuotePlace:
-        first = bisect_right(self._starts, place) - 1
-        last = bisect_right(self._starts, place + length - 1) - 1
-        return QuotePlace(self._numbers[first], self._numbers[last])
+        first = bisect_right(self._words.starts, place) - 1
+        last = bisect_right(self._words.starts, place + length - 1) - 1
+        return QuotePlace(self._words.numbers[first], self._words.numbers[last])
 
     def occurrence(self, place: QuotePlace) -> int:
         """1 if no earlier lines have the same words as these, 2 if one place has, and so on."""
         wanted = squeezed(self.excerpt(place.start_line, place.end_line))
-        first = bisect_right(self._numbers, place.start_line) - 1
-        length = bisect_right(self._numbers, place.end_line) - first
+        first = bisect_right(self._words.numbers, place.start_line) - 1
+        length = bisect_right(self._words.numbers, place.end_line) - first
         return 1 + sum(self._lines_from(start, length) == wanted for start in range(first))
 
     def _lines_from(self, start: int, length: int) -> str:
         """The words of `length` lines, blank lines not counted."""
         end = start + length
-        stop = self._starts[end] - 1 if end < len(self._starts) else len(self._words)
-        return self._words[self._starts[start] : stop]
+        stop = self._words.starts[end] - 1 if end < len(self._words.starts) else len(self._words.text)
+        return self._words.text[self._words.starts[start] : stop]
 
     def widened(self, quote: str, place: QuotePlace) -> str:
         """The whole lines of a quote, or the quote itself where these are very long."""

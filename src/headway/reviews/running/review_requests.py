@@ -17,7 +17,7 @@ from headway.reviews.findings.review_prompt import ReviewQuestion
 _READ_ONLY: Final = {"claude": "plan", "codex": "read-only"}
 
 
-class _OneTarget:
+class _AgentOrModel:
     """A router that knows one target."""
 
     def __init__(self, target: Target) -> None:
@@ -46,7 +46,7 @@ class QuestionRequests:
 
     def row(self, unit: str, question: ReviewQuestion) -> Row:
         """The request of a unit. Raises UsageError if the API cannot take it."""
-        router = cast(Router, _OneTarget(self.target))
+        router = cast(Router, _AgentOrModel(self.target))
         schema = self._schema(question.schema)
         if is_agent(self.target):
             row = from_fields(1, self._agent_fields(unit, question, schema), router)

@@ -135,7 +135,7 @@ class ReviewSource:
         ready: Callable[[], None] = lambda: None,
     ) -> int:
         """Add the routes, and all files with their texts and units."""
-        intake = _Intake(self.plan, config, sink, job, check)
+        intake = _ReviewIntake(self.plan, config, sink, job, check)
         files = iter(self.plan.files)
         while page := list(islice(files, _PAGE)):
             intake.add(page)
@@ -167,7 +167,7 @@ def _digest(plan: ReviewPlan) -> str:
     return digest.hexdigest()
 
 
-class _Intake:
+class _ReviewIntake:
     """Adds the files of a job. Routes are labelled with their axis."""
 
     def __init__(self, plan: ReviewPlan, config: Config, sink: Sink, job: int, check: RouteCheck) -> None:
