@@ -59,6 +59,7 @@ class ReviewFolder:
         self._states: dict[str, FileState] = {}
         self._left_out: dict[str, str] = {}
         self._running: set[int] = set()
+        self._is_changed = True
         self._fields: Mapping[str, Any] = {}
 
     def look(self) -> None:
@@ -131,9 +132,10 @@ class ReviewFolder:
     def _take(self, numbers: Iterable[int]) -> None:
         """Read the present results of files, and write the reviews that are whole."""
         for review in self._reviews(iter(numbers)):
-            self._states[review.path] = FileState(
-                review.hash, review.status, review.updated_utc, review.error, dict(review.axes)
-            )
+            state = FileState(review.hash, review.status, review.updated_utc, review.error, dict(review.axes))
+            if self._states.get(review.path) == state:
+                continue
+            self._states[review.path], self._is_changed = state, True
             if review.status in _WHOLE:
                 write_review(self._options.path, review, self._axes)
 
@@ -142,6 +144,9 @@ class ReviewFolder:
             yield from self._results.of(page)
 
     def _publish(self) -> None:
+        if not self._is_changed:
+            return
+        self._is_changed = False
         files = {path: self._states[path] for path in sorted(self._states)}
         self._fields = {"files": msgspec.Raw(msgspec.json.encode(files)), "left_out": self._left_out}
 

@@ -11,6 +11,7 @@ from headway.reviews.findings.fingerprint import fingerprint
 from headway.reviews.records import (
     SEVERITIES,
     FileReview,
+    FileStatus,
     Finding,
     ReviewTotals,
     ReviewView,
@@ -63,7 +64,7 @@ def shop_files() -> tuple[FileReview, ...]:
         finding("src/shop/mail.py", rule="secret-in-log", severity="high", start_line=51, end_line=51, quote="    log.info('login %s %s', user, password)",
                 message="The password is written to the log.", suggestion="Leave it out.", mark="ignored", mark_reason="only in the demo"),
     )  # fmt: skip
-    done = dict.fromkeys(AXES, "DONE")
+    done: dict[str, FileStatus] = dict.fromkeys(AXES, "DONE")
     return (
         FileReview(path="src/shop/cart.py", hash="a1", status="DONE", updated_utc=START + 60, axes=done, findings=cart, cost_usd=0.041, tokens=18_230),
         FileReview(path="src/shop/legacy.py", hash="a4", status="TIMEOUT", updated_utc=START + 95, error="no answer within 600 s",

@@ -28,7 +28,8 @@ from headway.errors import UsageError
 from headway.reviews.records import FileReview, ReviewView
 
 #: Tags that the report itself writes.
-OWN_TAG = re.compile(r"</?(?:code|details|summary|sub)>")
+CODE_SPAN = re.compile(r"(?<![`\\])(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+OWN_TAG = re.compile(r"</?(?:details|summary|sub)>")
 
 
 def written(tmp_path: Path, view: ReviewView, name: str) -> str:
@@ -58,20 +59,18 @@ def test_the_report_has_every_finding_with_its_code(tmp_path: Path) -> None:
     for review in shop_files():
         for one in review.findings:
             assert one.quote in text
-            assert f"<code>{one.rule}</code>" in text
-    assert "| <code>correctness</code> |  | 1 | 1 |  |  |" in text
-    assert (
-        "<code>src/shop/payments.py</code>: error (<code>security</code>, <code>performance</code>)" in text
-    )
-    assert "- <code>logo.png</code>: binary" in text
-    assert text.index("critical: <code>sql-injection") < text.index("low: <code>magic-value")
+            assert f"`{one.rule}`" in text
+    assert "| `correctness` |  | 1 | 1 |  |  |" in text
+    assert "`src/shop/payments.py`: error (`security`, `performance`)" in text
+    assert "- `logo.png`: binary" in text
+    assert text.index("critical: `sql-injection") < text.index("low: `magic-value")
 
 
 def test_a_file_has_a_review_of_its_own() -> None:
     cart, legacy, _, models, _ = shop_files()
     text = file_markdown(cart, AXES)
-    assert text.startswith("# <code>src/shop/cart.py</code>\n\n**DONE**")
-    assert "- <code>correctness</code>: done, 1 critical, 1 high" in text
+    assert text.startswith("# `src/shop/cart.py`\n\n**DONE**")
+    assert "- `correctness`: done, 1 critical, 1 high" in text
     assert "*refuted by a second model*: uuid4 takes its random numbers" in text
     assert "No findings." in file_markdown(models, AXES)
     unfinished = file_markdown(legacy, AXES)
@@ -82,7 +81,7 @@ def test_a_file_has_a_review_of_its_own() -> None:
 def test_nothing_foreign_is_markup(tmp_path: Path) -> None:
     view = hostile_review()
     for text in (written(tmp_path, view, "review.md"), *(file_markdown(each) for each in view.files())):
-        own = OWN_TAG.sub("", outside_code(text))
+        own = OWN_TAG.sub("", CODE_SPAN.sub("", outside_code(text)))
         assert not re.search(r"(?<!\\)<", own)
         assert "](https" not in own.replace("\\](https", "").replace("&#93;", "")
         assert "@everyone" not in own
@@ -94,7 +93,7 @@ def test_nothing_foreign_is_markup(tmp_path: Path) -> None:
 
 def test_prose_keeps_what_is_harmless() -> None:
     assert prose("A list a[0] of my_name, 2 > 1; `x < y` is code.") == (
-        "A list a\\[0\\] of my_name, 2 \\> 1; <code>x &#60; y</code> is code."
+        "A list a\\[0\\] of my_name, 2 \\> 1; `x < y` is code."
     )
     assert prose("# heading") == "&#35; heading"
     assert prose("1. item\n- other") == "1\\. item - other"
@@ -155,6 +154,28 @@ def test_no_escape_reaches_a_terminal() -> None:
 def test_a_review_without_findings_says_so() -> None:
     view = view_of(lambda: iter((FileReview(path="a.py", hash="h", status="DONE"),)))
     assert review_text(view, 80) == "No findings\n1 file: 1 reviewed; $0.00"
+
+
+CHANGE = {
+    "change": ["added: src/shop/new_cart.py (+12 -0)", "deleted: src/shop/old*cart.py (-40)"],
+    "base": "main",
+}
+
+
+def test_the_change_is_at_the_end(tmp_path: Path) -> None:
+    view = shop_review(settings=CHANGE)
+    text = written(tmp_path, view, "review.md")
+    assert (
+        "## The change: 2 files differ from main\n\n- `added: src/shop/new_cart.py (+12 -0)`\n- `deleted:"
+        in text
+    )
+    assert text.index("## The change") > text.index("## `src/shop/mail.py`")
+    lines = review_text(view, 80).split("\n")
+    assert lines[-3:] == [
+        "The change: 2 files differ from main",
+        *(f"    {line}" for line in CHANGE["change"]),
+    ]
+    assert "The change" not in review_text(shop_review(), 80)
 
 
 def test_the_gate_says_why() -> None:

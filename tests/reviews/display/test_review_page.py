@@ -145,6 +145,13 @@ def test_everyone_can_read_it(tmp_path: Path, open_page: OpenPage, size: tuple[i
     assert serious(page) == []
 
 
+def test_the_change_is_listed(tmp_path: Path, open_page: OpenPage) -> None:
+    settings = {"change": ["modified: src/<b>cart</b>.py (+3 -1)"], "base": "main"}
+    page = open_page(written(tmp_path, shop_review(settings=settings)))
+    expect(page.get_by_role("heading", name="The change: 1 file differs from main")).to_be_visible()
+    expect(page.locator(".change li")).to_have_text(["modified: src/<b>cart</b>.py (+3 -1)"])
+
+
 def test_a_phone_scrolls_in_one_direction(tmp_path: Path, open_page: OpenPage) -> None:
     page = open_page(written(tmp_path, shop_review()), PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]

@@ -68,7 +68,7 @@ def test_the_file_cannot_pose_as_the_question(hostile: str) -> None:
 
 
 @given(
-    lines=st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=("Cs",)), max_size=20), min_size=1, max_size=12),
+    lines=st.lists(st.text(st.characters(exclude_characters="\n\r", codec="utf-8"), max_size=20), min_size=1, max_size=12),
     first=st.integers(1, 99_999),
     path=st.text("ab/\\\n\r.| ", min_size=1, max_size=12),
     instruction=st.text("0123456789| \nx", max_size=20),

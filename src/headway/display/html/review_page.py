@@ -17,6 +17,7 @@ from headway.display.html.page_shell import (
     shortened,
     write_page,
 )
+from headway.display.reviews.change_summary import change_lines, change_title
 from headway.reviews.records import SEVERITIES, FileReview, Finding, ReviewView
 
 #: Findings that the browser parses at once.
@@ -25,7 +26,7 @@ BLOCK_FINDINGS: Final = 64
 MOST_QUOTE: Final = 8_000
 MOST_MESSAGE: Final = 4_000
 MOST_NAME: Final = 1_000
-#: Files that were left out and are listed. The report as .json has all of them.
+#: Files that were left out, or are part of the change, and are listed. The report as .json has all of them.
 MOST_LEFT_OUT: Final = 2_000
 
 _REVIEW_STYLES: Final = ("base.css", "review.css")
@@ -129,6 +130,8 @@ def _review_value(view: ReviewView, axes: list[str]) -> dict[str, Any]:
             for path, why in left_out[:MOST_LEFT_OUT]
         ],
         "leftOutCount": len(left_out),
+        "change": [bounded_text(line, MOST_NAME) for line in change_lines(view)[:MOST_LEFT_OUT]],
+        "changeTitle": bounded_text(change_title(view), MOST_NAME),
         "blockRows": BLOCK_FINDINGS,
         "mostQuote": MOST_QUOTE,
     }

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from headway.display.formatting import count, duration, iso, money, tokens
-from headway.display.reviews.markdown_text import fenced, in_code, prose
+from headway.display.reviews.change_summary import change_lines, change_title
+from headway.display.reviews.markdown_text import fenced, in_cell, in_code, prose
 from headway.display.reviews.severity_words import MARK_WORDS, mark_count, severity_counts, title_of
 from headway.reviews.findings.counts import FindingCounts, counting, finding_counts
 from headway.reviews.records import SEVERITIES, FileReview, Finding, ReviewView
@@ -55,6 +56,7 @@ def _report(view: ReviewView) -> Iterator[str]:
             yield f"## {in_code(review.path)}"
             yield ""
             yield from _findings(review)
+    yield from _change(view)
     yield from _left_out(view)
     yield _about(view)
 
@@ -84,7 +86,7 @@ def _table(view: ReviewView, counts: FindingCounts) -> Iterator[str]:
     names = [*view.axes, *sorted({axis for axis, _ in counts.axes} - set(view.axes))]
     for name in names:
         cells = [str(counts.axes.get((name, severity), "")) for severity in SEVERITIES]
-        yield f"| {in_code(name)} | {' | '.join(cells)} |"
+        yield f"| {in_cell(name)} | {' | '.join(cells)} |"
     yield ""
 
 
@@ -193,6 +195,15 @@ def _bounded(text: str) -> str:
     return "\n".join([*lines[:MOST_LINES], f"… {len(lines) - MOST_LINES:,} more lines"])
 
 
+def _change(view: ReviewView) -> Iterator[str]:
+    lines = change_lines(view)
+    if lines:
+        yield f"## {prose(change_title(view))}"
+        yield ""
+        yield from (f"- {in_code(line)}" for line in lines)
+        yield ""
+
+
 def _left_out(view: ReviewView) -> Iterator[str]:
     if not view.left_out:
         return
@@ -207,7 +218,7 @@ def _left_out(view: ReviewView) -> Iterator[str]:
 
 
 def _about(view: ReviewView) -> str:
-    parts = [view.state, in_code(view.model), iso(view.created_utc)]
+    parts = [view.state, *filter(None, [in_code(view.model)]), iso(view.created_utc)]
     if view.finished_utc is not None:
         parts.append(duration(view.finished_utc - view.created_utc))
     if view.totals.tokens:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from headway.display.formatting import count, money, short
+from headway.display.reviews.change_summary import change_lines, change_title
 from headway.display.reviews.severity_words import title_of
 from headway.reviews.findings.counts import FindingCounts, counting, finding_counts
 from headway.reviews.records import SEVERITIES, FileReview, Finding, ReviewView, Severity
@@ -42,6 +43,7 @@ def review_text(view: ReviewView, width: int) -> str:
     bad = list(_failures(view, width))
     if bad:
         lines += ["", *bad]
+    lines += _change(view, width)
     return "\n".join(lines)
 
 
@@ -92,6 +94,15 @@ def _finding_lines(finding: Finding, width: int) -> Iterator[str]:
     yield _fitted(f"{one_line(finding.file)}:{finding.start_line}: {finding.severity}: {finding.rule}", width)
     message = short(one_line(" ".join(finding.message.split())), _LONGEST)
     yield from (f"    {line}" for line in _wrapped(message, width - 4))
+
+
+def _change(view: ReviewView, width: int) -> list[str]:
+    lines = change_lines(view)
+    if not lines:
+        return []
+    shown = [_fitted(f"    {one_line(line)}", width) for line in lines[:MOST_FILES]]
+    more = [f"    … and {len(lines) - MOST_FILES:,} more"] if len(lines) > MOST_FILES else []
+    return ["", *_wrapped(one_line(change_title(view)), width), *shown, *more]
 
 
 def _failures(view: ReviewView, width: int) -> Iterator[str]:

@@ -36,7 +36,7 @@ def lines_of(text: str) -> list[str]:
     return lines
 
 
-class _Words:
+class _LineWords:
     """The words of each line that has any: the lines' numbers, and where they start in the joined text."""
 
     def __init__(self) -> None:
@@ -59,9 +59,9 @@ class SourceText:
         self.last_line = first_line + len(self.lines) - 1
 
     @cached_property
-    def _words(self) -> _Words:
+    def _words(self) -> _LineWords:
         """Made for the first search: most files have no finding."""
-        words = _Words()
+        words = _LineWords()
         place = 0
         for number, line in enumerate(self.lines, self.first_line):
             own = squeezed(line)

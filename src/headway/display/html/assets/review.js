@@ -139,10 +139,16 @@ function axesTable() {
   return table("Axes", [["Axis"], ...REVIEW.severities.map((name) => [name, 1])], rows);
 }
 
+// The files of the change under review.
+function changeSection() {
+  if (!REVIEW.change.length) return null;
+  return el("section", {}, el("h2", { class: "foreign" }, REVIEW.changeTitle), el("ul", { class: "change" }, REVIEW.change.map((line) => el("li", { class: "foreign" }, line))));
+}
+
 const findings = new Findings();
 const filters = new FindingFilters(findings.rows, (rows) => findings.show(rows));
 const files = new FileList((file) => { filters.choose(file); findings.scroller.scrollIntoView({ block: "nearest" }); });
-const main = el("main", { class: "wrap" }, facts(), axesTable(), el("section", { "aria-label": "Findings" }, filters.element(), findings.scroller, findings.none), files.element());
+const main = el("main", { class: "wrap" }, facts(), axesTable(), el("section", { "aria-label": "Findings" }, filters.element(), findings.scroller, findings.none), files.element(), changeSection());
 const header = reviewHeader();
 header.classList.add("wrap");
 document.body.prepend(header, main);
