@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 import pytest
@@ -1189,7 +1190,7 @@ def test_answers_that_were_corrected_are_summed_up_apart(store: Store) -> None:
     job, _, lane = begun(store, 4)
     route = store.routes(job)[0].id
     batch = WriteBatch(job)
-    took = {
+    took: dict[str, Any] = {
         "started_utc": 297.0,
         "finished_utc": 299.0,
         "input_tokens": 40,
@@ -1202,7 +1203,13 @@ def test_answers_that_were_corrected_are_summed_up_apart(store: Store) -> None:
     for index in (1, 2, 3):
         batch.change(index, UnitChange("pending", tries=1))
     store.commit(batch)
-    last = {"started_utc": 299.5, "input_tokens": 50, "output_tokens": 5, "cost_usd": 1.5, "tries": 1}
+    last: dict[str, Any] = {
+        "started_utc": 299.5,
+        "input_tokens": 50,
+        "output_tokens": 5,
+        "cost_usd": 1.5,
+        "tries": 1,
+    }
     end(store, job, 0, "succeeded", **last)
     end(store, job, 1, "succeeded", **{**last, "cost_usd": 2.0})
     end(store, job, 2, "failed", **last)
