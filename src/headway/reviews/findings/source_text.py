@@ -6,7 +6,7 @@ looked for in the words of the file, joined by single blanks. A quote that is th
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Final
 
 import msgspec
@@ -77,14 +77,15 @@ class SourceText:
         wanted = squeezed(quote)
         if not wanted:
             return None
-        best: QuotePlace | None = None
-        place = self._words.find(wanted)
-        while place >= 0:
-            found = self._at(place, len(wanted))
-            if best is None or abs(found.start_line - near) < abs(best.start_line - near):
-                best = found
-            place = self._words.find(wanted, place + len(wanted))
-        return best
+        middle = (
+            self._starts[min(bisect_left(self._numbers, near), len(self._starts) - 1)] if self._starts else 0
+        )
+        places = (
+            self._words.rfind(wanted, 0, middle + len(wanted) - 1),
+            self._words.find(wanted, middle),
+        )
+        found = [self._at(place, len(wanted)) for place in places if place >= 0]
+        return min(found, key=lambda one: abs(one.start_line - near), default=None)
 
     def _at(self, place: int, length: int) -> QuotePlace:
         first = bisect_right(self._starts, place) - 1
@@ -94,15 +95,19 @@ class SourceText:
     def occurrence(self, place: QuotePlace) -> int:
         """1 if no earlier lines have the same words as these, 2 if one place has, and so on."""
         wanted = squeezed(self.excerpt(place.start_line, place.end_line))
-        first = bisect_right(self._numbers, place.start_line) - 1
-        length = bisect_right(self._numbers, place.end_line) - first
-        return 1 + sum(self._lines_from(start, length) == wanted for start in range(first))
+        first = self._starts[bisect_left(self._numbers, place.start_line)]
+        count, found = 1, self._words.find(wanted, 0, first + len(wanted) - 1)
+        while found >= 0:
+            count += self._has_line_at(found) and self._ends_line(found + len(wanted))
+            found = self._words.find(wanted, found + 1, first + len(wanted) - 1)
+        return count
 
-    def _lines_from(self, start: int, length: int) -> str:
-        """The words of `length` lines, blank lines not counted."""
-        end = start + length
-        stop = self._starts[end] - 1 if end < len(self._starts) else len(self._words)
-        return self._words[self._starts[start] : stop]
+    def _has_line_at(self, place: int) -> bool:
+        number = bisect_left(self._starts, place)
+        return number < len(self._starts) and self._starts[number] == place
+
+    def _ends_line(self, end: int) -> bool:
+        return end == len(self._words) or self._has_line_at(end + 1)
 
     def widened(self, quote: str, place: QuotePlace) -> str:
         """The whole lines of a quote, or the quote itself where these are very long."""
