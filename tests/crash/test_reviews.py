@@ -100,9 +100,7 @@ def test_interrupted_and_resumed_nothing_is_asked_twice(
     assert (total["repeats"], total["lost"]) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("at", "moments"), [("add_unit", (1,)), ("add_answer", (3, 9)), ("COMMIT", (30, 25))]
-)
+@pytest.mark.parametrize(("at", "moments"), [("add_unit", (1,)), ("add_answer", (3, 9)), ("COMMIT", (12, 6))])
 def test_killed_and_resumed(
     tmp_path: Path, fake: FakeProcess, uninterrupted: dict[str, str], at: str, moments: tuple[int, ...]
 ) -> None:

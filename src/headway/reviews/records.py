@@ -26,7 +26,7 @@ class SourcePart(msgspec.Struct, frozen=True):
     last_line: int
 
 
-class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
+class ReviewedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that is reviewed. `path` is relative to the root, with slashes; `hash` is that of its content."""
 
     path: str

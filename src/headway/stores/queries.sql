@@ -746,6 +746,16 @@ SELECT chars, max_tokens, input_tokens, output_tokens, coalesce(cached_tokens, 0
 FROM (SELECT * FROM units WHERE route = ? LIMIT ?) AS tried
 WHERE status = 'succeeded' AND input_tokens IS NOT NULL AND finished_utc >= started_utc;
 
+-- name: turn_totals
+-- Of the units of a route: what their last attempts took, and then what the answers took that were corrected in the same conversation.
+SELECT total(input_tokens), total(output_tokens), total(finished_utc - started_utc), total(cost_usd)
+FROM units WHERE route = ?1 AND status = 'succeeded'
+UNION ALL
+SELECT total(attempts.input_tokens), total(attempts.output_tokens), total(attempts.finished_utc - attempts.started_utc),
+    total(attempts.cost_usd)
+FROM units CROSS JOIN attempts ON attempts.uid = units.uid
+WHERE route = ?1 AND status = 'succeeded' AND units.attempts > 1 AND outcome = 'failed' AND attempts.output_tokens IS NOT NULL;
+
 -- name: program_runs
 SELECT (SELECT sum(finished_utc - started_utc) FROM attempts
         WHERE attempts.uid = tried.uid AND outcome <> 'lost' AND finished_utc >= started_utc), cost_usd

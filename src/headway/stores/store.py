@@ -53,6 +53,7 @@ from headway.stores.records import (
     StoredRoute,
     StoredSession,
     TranscriptLine,
+    TurnTotals,
     UnitEndRow,
     UnitResult,
     UnitSize,
@@ -542,6 +543,11 @@ class Store:
                     for row in self._db.execute("usage_samples", (route, most - len(samples)))
                 )
         return samples
+
+    def turn_totals(self, route: int) -> tuple[TurnTotals, TurnTotals]:
+        """What the last attempts of the units of a route took together, and what the answers took that were corrected."""
+        last, corrected = (TurnTotals(*row) for row in self._db.execute("turn_totals", (route,)))
+        return last, corrected
 
     def program_runs(
         self, provider: str, model: str, most: int, routes: Collection[int] | None = None

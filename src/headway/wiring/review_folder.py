@@ -59,6 +59,7 @@ class ReviewFolder:
         self._states: dict[str, FileState] = {}
         self._left_out: dict[str, str] = {}
         self._running: set[int] = set()
+        self._is_changed = True
         self._fields: Mapping[str, Any] = {}
 
     def look(self) -> None:
@@ -86,8 +87,15 @@ class ReviewFolder:
     def finish(self) -> None:
         """Write all that is missing, and the reports."""
         store = self._opened()
-        self._take(range(len(self._results.files)))
+        files = self._results.files
+        ended = {self._number_of(index) for index in self._ended}
+        known = (self._states.get(file.path) for file in files)
+        self._take(
+            n for n, state in enumerate(known) if n in ended or state is None or state.status not in _WHOLE
+        )
         self._publish()
+        if not self._options.more:
+            return
         job = store.job(self._job.name) or self._job
         view = without_known(store, self._options.baseline or "", review_view(store, job))
         for path in self._options.more:
@@ -124,9 +132,10 @@ class ReviewFolder:
     def _take(self, numbers: Iterable[int]) -> None:
         """Read the present results of files, and write the reviews that are whole."""
         for review in self._reviews(iter(numbers)):
-            self._states[review.path] = FileState(
-                review.hash, review.status, review.updated_utc, review.error, dict(review.axes)
-            )
+            state = FileState(review.hash, review.status, review.updated_utc, review.error, dict(review.axes))
+            if self._states.get(review.path) == state:
+                continue
+            self._states[review.path], self._is_changed = state, True
             if review.status in _WHOLE:
                 write_review(self._options.path, review, self._axes)
 
@@ -135,6 +144,9 @@ class ReviewFolder:
             yield from self._results.of(page)
 
     def _publish(self) -> None:
+        if not self._is_changed:
+            return
+        self._is_changed = False
         files = {path: self._states[path] for path in sorted(self._states)}
         self._fields = {"files": msgspec.Raw(msgspec.json.encode(files)), "left_out": self._left_out}
 

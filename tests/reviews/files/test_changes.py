@@ -9,7 +9,7 @@ import pytest
 from tests.reviews.files.trees import commit_all, make_repository, make_tree, selected
 
 from headway.errors import UsageError
-from headway.executors.worktrees.git_command import git
+from headway.executors.worktrees.git_command import GitError, git
 from headway.reviews.files.changes import changed_files
 from headway.reviews.files.selection import FileChoice, select
 
@@ -96,6 +96,42 @@ def test_a_diff_has_the_hunks_of_the_lines_that_are_asked_for(tree: Path) -> Non
     first = whole[: whole.index("@@ -47")]
     assert changes.diff_of("a.py", 1, 100, len(first)) == first + "[2 more hunks are not shown]\n"
     assert changes.diff_of("b.py", 1, 100, 10_000) == ""
+
+
+def test_files_without_a_changed_line_have_no_hunks(tree: Path) -> None:
+    run_git(tree, "mv", "old.py", "new.py")
+    (tree / "b.py").chmod(0o755)
+    make_tree(tree, {"added.py": "x\n"})
+    changes = changed_files(str(tree))
+    assert sorted(changes.paths) == ["added.py", "b.py", "new.py"]
+    assert [changes.diff_of(path, 1, 100, 1000) for path in sorted(changes.paths)] == ["", "", ""]
+
+
+def test_an_open_merge_is_no_crash(tree: Path) -> None:
+    run_git(tree, "checkout", "--quiet", "-b", "other")
+    make_tree(tree, {"b.py": "theirs\n"})
+    commit_all(tree)
+    run_git(tree, "checkout", "--quiet", "main")
+    make_tree(tree, {"b.py": "ours\n"})
+    commit_all(tree)
+    with pytest.raises(GitError):
+        run_git(
+            tree, "-c", "user.name=Test", "-c", "user.email=test@example.com", "merge", "--quiet", "other"
+        )
+    assert kinds(tree) == {"b.py": "changed"}
+    with pytest.raises(UsageError, match="is a merge open"):
+        changed_files(str(tree), staged=True)
+
+
+def test_a_submodule_is_no_file(tree: Path) -> None:
+    other = tree.parent / "other"
+    make_repository(other)
+    make_tree(other, {"x.py": "x\n"})
+    commit_all(other)
+    run_git(tree, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "module")
+    make_tree(tree, {"b.py": "changed\n"})
+    assert kinds(tree) == {".gitmodules": "added", "b.py": "changed"}
+    assert "+changed" in changed_files(str(tree)).diff_of("b.py", 1, 1, 1000)
 
 
 def test_before_the_first_commit_everything_is_added(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headway.executors.worktrees.git_command import git
 from headway.reviews.files.selection import FileChoice, select
-from headway.reviews.records import SourceFile
+from headway.reviews.records import ReviewedFile
 
 
 def make_tree(root: Path, files: Mapping[str, str | bytes]) -> Path:
@@ -23,7 +23,7 @@ def make_tree(root: Path, files: Mapping[str, str | bytes]) -> Path:
     return root
 
 
-def selected(root: Path, choice: FileChoice | None = None) -> tuple[dict[str, SourceFile], dict[str, str]]:
+def selected(root: Path, choice: FileChoice | None = None) -> tuple[dict[str, ReviewedFile], dict[str, str]]:
     """The files of a tree by path, in their order, and what is left out."""
     found = select(root, choice or FileChoice())
     files = {file.path: file for file in found.files}

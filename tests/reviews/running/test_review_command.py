@@ -6,7 +6,9 @@ import json
 import subprocess
 from threading import Timer
 
-from tests.reviews.running.conftest import AXES, FILES, Tree, Trees
+from tests.reviews.running.conftest import ANSWERS, AXES, FILES, Tree, Trees, finding
+
+from headway.testing import fake_provider
 
 
 def test_every_file_is_reviewed_on_every_axis(tree: Tree) -> None:
@@ -186,7 +188,7 @@ def test_only_changes_are_reviewed(tree: Tree) -> None:
     assert tree.sent() == 1
     job = json.loads(tree.headway("jobs", "--json").out)[0]["job"]
     assert "+one = 11" in tree.headway("show", job, "src/one.py:correctness").out
-    assert "src/one.py" in done.out.splitlines()[-2], "what has changed"
+    assert "src/one.py" in done.out.split("1 file differs from HEAD")[1], "what has changed"
 
 
 def test_what_is_staged_is_reviewed_as_it_is_staged(tree: Tree) -> None:
@@ -244,3 +246,36 @@ def test_a_report_of_a_review_is_a_page_with_its_files(tree: Tree) -> None:
     done = tree.headway("report", "--out", "page.html")
     assert done.code == 0, done.err
     assert "src/deep/two.py" in (tree.root / "page.html").read_text()
+
+
+def test_a_correction_costs_no_attempt(make_tree: Trees) -> None:
+    tree = make_tree("[run]\nmax_attempts = 1")
+    assert tree.review("--axis", "correctness").code == 0
+    assert set(tree.statuses().values()) == {"DONE"}
+
+
+def test_a_program_can_review(tree: Tree) -> None:
+    found = json.dumps({"findings": [finding("return a - b", line=5)]})
+    tree.write("says.sh", f"cat >asked.txt; cat <<'END'\n{found}\nEND\n")
+    with (tree.root / "headway.toml").open("a") as settings:
+        settings.write('[providers.own]\nkind = "command"\ncommand = ["sh", "says.sh"]\n')
+    done = tree.headway("review", "src/add.py", "--model", "own/x", "--axis", "correctness", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["findings"]["high"] == 1
+    assert "return a - b" in (tree.root / "asked.txt").read_text()
+
+
+def test_an_interrupted_review_is_resumed_by_its_name(make_tree: Trees) -> None:
+    tree = make_tree(rpm=6, burst="60s")
+    done = tree.review("--max-duration", "1s", "--out", "a.md")
+    assert done.code == 3, done.err
+    assert "skipped" in done.out
+    (tree.root / "a.md").unlink()
+    with fake_provider(latency="2ms", answers=list(ANSWERS)) as other:
+        text = (tree.root / "headway.toml").read_text()
+        tree.write("headway.toml", text.replace(tree.provider.openai_url, other.openai_url))
+        job = json.loads(tree.headway("jobs", "--json").out)[0]["job"]
+        resumed = tree.headway("resume", job)
+        assert resumed.code == 0, resumed.err
+    assert set(tree.statuses().values()) == {"DONE"}
+    assert (tree.root / "a.md").exists(), "its reports are written"

@@ -61,7 +61,7 @@ def _run(
     models = tuple(name for name in (flags["model"], flags["verify"]) if name)
     of_run = {**flags, "model": models, "concurrency": None}
     settings = workspace.settings(config, db, **of_run)
-    source, changes = _source(settings, paths, flags)
+    source = _source(settings, paths, flags)
     quiet, say = flags["quiet"], printing.say_unless(flags["quiet"])
     if not quiet:
         workspace.print_config_notes(settings)
@@ -90,21 +90,17 @@ def _run(
             fail_on,
             as_json=flags["as_json"],
             quiet=quiet,
-            changes=changes,
             baseline=run_flags.output.baseline or "",
         )
         return show_results(ready.store, job, code, source.plan, shown)
 
 
-def _source(
-    settings: Config, paths: tuple[str, ...], flags: dict[str, Any]
-) -> tuple[ReviewSource, list[str]]:
-    """The files that the flags mean with the questions about them, and what has changed."""
-    from headway.cli.reviews.plan import chosen_review
+def _source(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ReviewSource:
+    """The files that the flags mean, with the questions about them."""
+    from headway.cli.reviews.plan import review_plan
     from headway.reviews.running.review_source import ReviewSource
 
-    plan, changes = chosen_review(settings, paths, flags)
-    return ReviewSource(plan), changes
+    return ReviewSource(review_plan(settings, paths, flags))
 
 
 def _run_flags(settings: Config, flags: dict[str, Any]) -> RunFlags:

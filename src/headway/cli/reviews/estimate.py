@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,13 +14,20 @@ from headway.config import Config
 from headway.display.formatting import count
 from headway.errors import UsageError
 from headway.forecast.figures import RunOptions
-from headway.forecast.review_forecast import review_forecast
+from headway.forecast.review_forecast import Corrections, review_forecast
+from headway.forecast.survey import Survey
 from headway.jobs.base import IngestOptions
 from headway.reviews.files.path_patterns import PathPatterns
+from headway.reviews.running.review_form import REVIEW
 from headway.reviews.running.review_source import ReviewPlan, ReviewSource, planned_groups
+from headway.stores.records import TurnTotals
+from headway.stores.store import Store
 from headway.wiring.job_forecast import JobForecast, forecast_job
 from headway.wiring.predictions import save_prediction
 from headway.wiring.store_access import open_store_or_empty
+
+#: Earlier reviews that show how many answers are corrected.
+_NEWEST: Final = 5
 
 
 def show_estimate(config: Config, plan: ReviewPlan, flags: dict[str, Any]) -> int:
@@ -48,11 +55,24 @@ def _ahead(config: Config, plan: ReviewPlan, flags: dict[str, Any]) -> JobForeca
         ahead = forecast_job(
             config, store, ReviewSource(plan), way, os.environ, options=options, need_keys=False
         )
-    forecast = review_forecast(ahead.forecast, files_at_once)
+        forecast = review_forecast(ahead.forecast, files_at_once, _corrections(store, plan, ahead.survey))
     if plan.verifier is not None:
         note = f"--verify asks {plan.verifier} once more about each file with findings: that is not included"
         forecast = msgspec.structs.replace(forecast, notes=[*forecast.notes, note])
     return msgspec.structs.replace(ahead, forecast=forecast)
+
+
+def _corrections(store: Store, plan: ReviewPlan, survey: Survey) -> Corrections:
+    """What the newest reviews by the same model on the same axes took."""
+    models = {(load.provider, load.model) for load in survey.loads}
+    axes = {axis.name for axis in plan.axes}
+    reviews = sorted((job for job in store.jobs() if job.kind == REVIEW), key=lambda job: -job.id)
+    last, corrected = TurnTotals(), TurnTotals()
+    for route in (route for job in reviews[:_NEWEST] for route in store.routes(job.id)):
+        if (route.provider, route.model) in models and route.label in axes:
+            of_last, of_corrected = store.turn_totals(route.id)
+            last, corrected = last + of_last, corrected + of_corrected
+    return Corrections(last, corrected)
 
 
 def _only_forced(plan: ReviewPlan, patterns: tuple[str, ...]) -> ReviewPlan:

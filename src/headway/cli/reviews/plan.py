@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from headway.batch.request_options import text_or_file
 from headway.config import Config
@@ -24,14 +24,7 @@ _OWN: Final = "review"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
-class ChosenReview(NamedTuple):
-    """What is reviewed, and what has changed, a line for each file; empty if whole files are reviewed."""
-
-    plan: ReviewPlan
-    changes: list[str]
-
-
-def chosen_review(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ChosenReview:
+def review_plan(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ReviewPlan:
     """The plan of a review. Reads every file once."""
     own = settings.review
     root, named = _tree(settings, paths)
@@ -53,7 +46,7 @@ def chosen_review(settings: Config, paths: tuple[str, ...], flags: dict[str, Any
             f"there is no file to review{_why_none(tree.left_out)}",
             hint="name another path, or see --include",
         )
-    plan = ReviewPlan(
+    return ReviewPlan(
         root=root,
         files=files,
         left_out=tree.left_out,
@@ -65,9 +58,9 @@ def chosen_review(settings: Config, paths: tuple[str, ...], flags: dict[str, Any
         read=tree.read,
         diff=_no_diff if changes is None else partial(_diff, changes, choice.part_chars),
         part_chars=choice.part_chars,
+        settings={} if changes is None else _shown_change(changes, flags),
         asks_again=flags["fresh"] or flags["cache"] == "off",
     )
-    return ChosenReview(plan, [] if changes is None else changes.overview())
 
 
 def _changes(root: Path, flags: dict[str, Any]) -> ChangedFiles | None:
@@ -77,6 +70,12 @@ def _changes(root: Path, flags: dict[str, Any]) -> ChangedFiles | None:
     if not flags["staged"] and flags["changed"] is None:
         return None
     return changed_files(str(root), flags["changed"] or "", staged=flags["staged"])
+
+
+def _shown_change(changes: ChangedFiles, flags: dict[str, Any]) -> dict[str, Any]:
+    """The change as reports show it (`display/reviews/change_summary`)."""
+    base = "the index" if flags["staged"] else flags["changed"] or "HEAD"
+    return {"change": changes.overview(), "base": base}
 
 
 def _no_diff(path: str, first: int, last: int) -> str:

@@ -12,7 +12,7 @@ from headway.display.reviews.review_text import gate_text, review_text
 from headway.display.terminal import echo, echo_text
 from headway.reviews.files.source_bytes import UnreadableSource
 from headway.reviews.findings.counts import finding_counts, reaching
-from headway.reviews.records import ReviewView, Severity, SourceFile
+from headway.reviews.records import ReviewedFile, ReviewView, Severity
 from headway.reviews.running.review_source import ReviewPlan
 from headway.reviews.running.view import review_view
 from headway.safe_text import one_line
@@ -27,12 +27,11 @@ MOST_NAMED: Final = 5
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """What is printed, and how. `changes`: what was reviewed of a change, a line for each file."""
+    """What is printed, and how."""
 
     fail_on: str | None
     as_json: bool
     quiet: bool
-    changes: list[str] = []
     baseline: str = ""
 
 
@@ -43,11 +42,12 @@ def show_results(store: Store, job: Job, code: int, plan: ReviewPlan, shown: Sho
         print_json(_fields(view))
     elif not shown.quiet:
         echo_text(review_text(view, shutil.get_terminal_size().columns))
-        for line in shown.changes:
-            echo(f"  {line}")
         echo(_ends(view))
     if not shown.quiet and (moved := _changed_meanwhile(plan)):
         say(_about_changed(moved))
+    if view.state == "complete" and view.totals.skipped:
+        say(f"this is a bug in headway: the job is complete, and {view.totals.skipped:,} files have no end")
+        return 1
     if code not in (0, 1) or shown.fail_on is None:
         return code
     severity = cast(Severity, shown.fail_on)
@@ -62,7 +62,7 @@ def _changed_meanwhile(plan: ReviewPlan) -> list[str]:
     return [file.path for file in plan.files if not _is_same(plan, file)]
 
 
-def _is_same(plan: ReviewPlan, file: SourceFile) -> bool:
+def _is_same(plan: ReviewPlan, file: ReviewedFile) -> bool:
     try:
         return plan.read(file.path).hash == file.hash
     except UnreadableSource:

@@ -19,7 +19,7 @@ from headway.reviews.files.named_paths import folders_above, named_paths
 from headway.reviews.files.path_patterns import PathPatterns
 from headway.reviews.files.source_bytes import SourceBytes, UnreadableSource, read_source, source_lines
 from headway.reviews.files.splitting import parts_of
-from headway.reviews.records import SourceFile
+from headway.reviews.records import ReviewedFile
 from headway.safe_text import escape_lone_surrogates, has_lone_surrogate
 
 #: The largest file that is reviewed. Programs that people write are smaller; a larger file is data.
@@ -53,7 +53,7 @@ class TreeFiles:
         self.left_out: dict[str, str] = {}
         self._most_bytes = choice.most_bytes
         self._read = read_staged if choice.staged else read_source
-        self.files: Iterator[SourceFile] = _Walk(self, choice, self._leave_out).files()
+        self.files: Iterator[ReviewedFile] = _Walk(self, choice, self._leave_out).files()
 
     def read(self, path: str) -> SourceBytes:
         """The content of a file as it is now. Raises `UnreadableSource`."""
@@ -97,7 +97,7 @@ class _Walk:
         self._met: set[str] = set()
         self._among_above = None if choice.among is None else frozenset(folders_above(choice.among))
 
-    def files(self) -> Iterator[SourceFile]:
+    def files(self) -> Iterator[ReviewedFile]:
         root = _Folder("", rules_above(self._root), self._named.all)
         stack: list[tuple[_Folder, Iterator[os.DirEntry[str]]]] = []
         self._enter(root, stack)
@@ -155,7 +155,7 @@ class _Walk:
             return _Folder(path + "/", None, True)
         return _Folder(path + "/", folder.rules, (folder.inside and not reason) or is_named, ignored)
 
-    def _file(self, folder: _Folder, entry: os.DirEntry[str]) -> SourceFile | None:
+    def _file(self, folder: _Folder, entry: os.DirEntry[str]) -> ReviewedFile | None:
         path = folder.path + entry.name
         is_named = path in self._named.files
         if not self._is_meant(path, inside=folder.inside):
@@ -190,7 +190,7 @@ class _Walk:
             return "not a regular file"
         return "" if is_named else unsuitable.name_reason(path)
 
-    def _read(self, path: str, is_named: bool) -> SourceFile:
+    def _read(self, path: str, is_named: bool) -> ReviewedFile:
         source = self._tree.read(path)
         lines = source_lines(source.data)
         if not any(line.strip() for line in lines):
@@ -198,7 +198,7 @@ class _Walk:
         if not is_named and (reason := unsuitable.text_reason(path, lines)):
             raise UnreadableSource(reason)
         parts = parts_of(path, lines, self._choice.part_chars)
-        return SourceFile(path=path, size=len(source.data), hash=source.hash, parts=parts)
+        return ReviewedFile(path=path, size=len(source.data), hash=source.hash, parts=parts)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

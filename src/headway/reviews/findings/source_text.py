@@ -7,6 +7,7 @@ looked for in the words of the file, joined by single blanks. A quote that is th
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -35,6 +36,19 @@ def lines_of(text: str) -> list[str]:
     return lines
 
 
+class _LineWords:
+    """The words of each line that has any: the lines' numbers, and where they start in the joined text."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.starts: list[int] = []
+        self.numbers: list[int] = []
+
+    @cached_property
+    def text(self) -> str:
+        return " ".join(self.parts)
+
+
 class SourceText:
     """A file, or a part of one: its path in reports, and its lines. Made once, asked for every finding."""
 
@@ -43,21 +57,20 @@ class SourceText:
         self.lines = lines_of(text)
         self.first_line = first_line
         self.last_line = first_line + len(self.lines) - 1
-        self._starts: list[int] = []
-        self._numbers: list[int] = []
-        self._words = self._joined()
 
-    def _joined(self) -> str:
-        parts: list[str] = []
+    @cached_property
+    def _words(self) -> _LineWords:
+        """Made for the first search: most files have no finding."""
+        words = _LineWords()
         place = 0
         for number, line in enumerate(self.lines, self.first_line):
-            words = squeezed(line)
-            if words:
-                self._starts.append(place)
-                self._numbers.append(number)
-                parts.append(words)
-                place += len(words) + 1
-        return " ".join(parts)
+            own = squeezed(line)
+            if own:
+                words.starts.append(place)
+                words.numbers.append(number)
+                words.parts.append(own)
+                place += len(own) + 1
+        return words
 
     def has_lines(self, start_line: int, end_line: int) -> bool:
         """Whether both lines exist. An empty file has none."""
@@ -77,37 +90,38 @@ class SourceText:
         wanted = squeezed(quote)
         if not wanted:
             return None
+        words = self._words
         middle = (
-            self._starts[min(bisect_left(self._numbers, near), len(self._starts) - 1)] if self._starts else 0
+            words.starts[min(bisect_left(words.numbers, near), len(words.starts) - 1)] if words.starts else 0
         )
         places = (
-            self._words.rfind(wanted, 0, middle + len(wanted) - 1),
-            self._words.find(wanted, middle),
+            words.text.rfind(wanted, 0, middle + len(wanted) - 1),
+            words.text.find(wanted, middle),
         )
         found = [self._at(place, len(wanted)) for place in places if place >= 0]
         return min(found, key=lambda one: abs(one.start_line - near), default=None)
 
     def _at(self, place: int, length: int) -> QuotePlace:
-        first = bisect_right(self._starts, place) - 1
-        last = bisect_right(self._starts, place + length - 1) - 1
-        return QuotePlace(self._numbers[first], self._numbers[last])
+        first = bisect_right(self._words.starts, place) - 1
+        last = bisect_right(self._words.starts, place + length - 1) - 1
+        return QuotePlace(self._words.numbers[first], self._words.numbers[last])
 
     def occurrence(self, place: QuotePlace) -> int:
         """1 if no earlier lines have the same words as these, 2 if one place has, and so on."""
         wanted = squeezed(self.excerpt(place.start_line, place.end_line))
-        first = self._starts[bisect_left(self._numbers, place.start_line)]
-        count, found = 1, self._words.find(wanted, 0, first + len(wanted) - 1)
+        first = self._words.starts[bisect_left(self._words.numbers, place.start_line)]
+        count, found = 1, self._words.text.find(wanted, 0, first + len(wanted) - 1)
         while found >= 0:
             count += self._has_line_at(found) and self._ends_line(found + len(wanted))
-            found = self._words.find(wanted, found + 1, first + len(wanted) - 1)
+            found = self._words.text.find(wanted, found + 1, first + len(wanted) - 1)
         return count
 
     def _has_line_at(self, place: int) -> bool:
-        number = bisect_left(self._starts, place)
-        return number < len(self._starts) and self._starts[number] == place
+        number = bisect_left(self._words.starts, place)
+        return number < len(self._words.starts) and self._words.starts[number] == place
 
     def _ends_line(self, end: int) -> bool:
-        return end == len(self._words) or self._has_line_at(end + 1)
+        return end == len(self._words.text) or self._has_line_at(end + 1)
 
     def widened(self, quote: str, place: QuotePlace) -> str:
         """The whole lines of a quote, or the quote itself where these are very long."""

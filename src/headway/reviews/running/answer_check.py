@@ -51,7 +51,10 @@ def _complaint(route: StoredRoute, request: Request, answer: Answer) -> Complain
         return Complaint(short_message(f"the answer cannot be read: {problem}")) if problem else None
     again = _again(route, request, text, correction)
     return Complaint(
-        short_message(problem or "findings are not in the file"), again, len(text) + len(correction)
+        short_message(problem or "findings are not in the file"),
+        again,
+        len(text) + len(correction),
+        is_free=True,
     )
 
 

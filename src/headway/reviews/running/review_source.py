@@ -23,7 +23,7 @@ from headway.reviews.files.source_bytes import SourceBytes, UnreadableSource, so
 from headway.reviews.files.splitting import head_of, part_lines
 from headway.reviews.findings.review_prompt import PartPrompt, review_question
 from headway.reviews.findings.rubrics import ReviewAxis, axis_digest
-from headway.reviews.records import SourceFile
+from headway.reviews.records import ReviewedFile
 from headway.reviews.running.review_form import (
     FILES,
     LEFT_OUT,
@@ -55,7 +55,7 @@ class ReviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     root: Path
-    files: Sequence[SourceFile]
+    files: Sequence[ReviewedFile]
     left_out: Mapping[str, str]
     axes: tuple[ReviewAxis, ...]
     model: str | None
@@ -65,6 +65,8 @@ class ReviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     read: Callable[[str], SourceBytes]
     diff: Callable[[str, int, int], str] = lambda path, first, last: ""
     part_chars: int = 0
+    #: What reports may show.
+    settings: Mapping[str, Any] = {}
     #: Whether nothing is taken over from earlier reviews.
     asks_again: bool = False
 
@@ -106,6 +108,7 @@ class ReviewSource:
             model=plan.model or "",
             files=len(plan.files),
             verifies=plan.verifier is not None,
+            settings=dict(plan.settings),
         )
         return {"review": msgspec.to_builtins(form)}
 
@@ -182,7 +185,7 @@ class _ReviewIntake:
         if plan.verifier is not None:
             self._route(self._target(config, plan.verifier, check), VERIFY)
 
-    def add(self, files: Sequence[SourceFile]) -> None:
+    def add(self, files: Sequence[ReviewedFile]) -> None:
         """Add a page of files."""
         kept: list[bytes] = []
         texts: list[bytes] = []
@@ -221,7 +224,7 @@ class _ReviewIntake:
             ],
         )
 
-    def _lines(self, file: SourceFile) -> Sequence[str] | None:
+    def _lines(self, file: ReviewedFile) -> Sequence[str] | None:
         """The lines of a file; None if it is not the file that was chosen any more."""
         try:
             source = self._plan.read(file.path)
@@ -232,7 +235,7 @@ class _ReviewIntake:
             self._left_out[file.path] = str(error)
         return None
 
-    def _units(self, file: SourceFile, lines: Sequence[str]) -> Iterator[NewUnit]:
+    def _units(self, file: ReviewedFile, lines: Sequence[str]) -> Iterator[NewUnit]:
         for prompt in _prompts(self._plan, file, lines):
             for axis, route in zip(self._plan.axes, self._routes, strict=True):
                 unit = axis_unit(file.path, axis.name, prompt.part - 1)
@@ -252,7 +255,7 @@ class _ReviewIntake:
         )
 
 
-def _prompts(plan: ReviewPlan, file: SourceFile, lines: Sequence[str]) -> Iterator[PartPrompt]:
+def _prompts(plan: ReviewPlan, file: ReviewedFile, lines: Sequence[str]) -> Iterator[PartPrompt]:
     """The parts of a file as questions show them."""
     head = ""
     if len(file.parts) > 1:
