@@ -179,3 +179,11 @@ def test_long_code_is_cut_and_says_so(tmp_path: Path, open_page: OpenPage) -> No
     page = open_page(written(tmp_path, view_of(lambda: iter(files))))
     grid(page).get_by_role("gridcell").first.click()
     expect(page.get_by_role("dialog")).to_contain_text("Cut at 8,000 characters.")
+
+
+def test_paper_has_all_findings_and_files(page: Page) -> None:
+    page.emulate_media(media="print")
+    assert grid(page).locator("tbody tr:not(.space)").count() == 6
+    assert grid(page, "Files").locator("tbody tr:not(.space)").count() == len(shop_files())
+    expect(page.get_by_role("search")).to_be_hidden()
+    assert page.pdf().startswith(b"%PDF")

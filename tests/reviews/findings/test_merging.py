@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from time import perf_counter
 
 from tests.reviews.display.review_views import finding
 
@@ -70,3 +71,20 @@ def test_the_order_of_answers_does_not_matter() -> None:
     assert len(results) == 1
     [result] = results
     assert [each.start_line for each in result] == [3, 41]
+
+
+def test_many_findings_of_one_place_are_merged_quickly() -> None:
+    words = [f"word{chr(97 + n // 26 % 26)}{chr(97 + n % 26)}{chr(97 + n // 676)}" for n in range(5_000)]
+    findings = [
+        finding(
+            rule=f"rule-{n}",
+            quote=f"q{n}",
+            start_line=1,
+            end_line=1_000,
+            message=" ".join(words[4 * n : 4 * n + 4]),
+        )
+        for n in range(1_000)
+    ]
+    began = perf_counter()
+    assert len(merged(findings)) == 1_000
+    assert perf_counter() - began < 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -35,6 +36,29 @@ def test_an_answer_is_found_in_prose_and_fences(form: str) -> None:
 def test_a_list_without_its_object_and_an_empty_answer_are_read() -> None:
     assert len(read(json.dumps([item()])).findings) == 1
     assert read('{"findings": []}') == AxisAnswer()
+
+
+@pytest.mark.parametrize(
+    "text", ["The list a[] is fine, and so is {}.", '[{"a": 1}]', '{"findings": "none"}', "[1, 2]"]
+)
+def test_brackets_in_prose_are_no_answer(text: str) -> None:
+    assert read(text).unreadable
+
+
+def test_the_last_answer_counts() -> None:
+    draft = answer(item(rule="race"))
+    [finding] = read(f"First I thought {draft}, but {{x[0]}} shows: {answer(item())}").findings
+    assert finding.rule == "command-injection"
+    assert read(f"Not {draft} but nothing: {answer()}").findings == ()
+
+
+def test_much_code_before_the_answer_does_not_hide_it() -> None:
+    assert len(read("if (a[0]) { b(); }\n" * 1_000 + answer(item())).findings) == 1
+
+
+def test_an_item_that_is_no_object_is_named() -> None:
+    result = read('{"findings": ["all bad"]}')
+    assert "Finding 1 of your list is no object." in result.correction
 
 
 def test_an_answer_that_fits_the_schema_is_read_whole() -> None:
@@ -145,6 +169,16 @@ def test_no_answer_breaks_the_reader(text: str) -> None:
     with suppress(Unreadable):
         findings, problems = answered_findings(text)
         assert len(findings) + len(problems) <= MOST_READ + 1
+
+
+def test_short_quotes_in_a_large_file_are_quick() -> None:
+    source = SourceText(PATH, "if (x) {\n    y();\n}\n" * 20_000)
+    items = [item(quote="}", start_line=3 * n, end_line=3 * n) for n in range(10_000, 10_200)]
+    began = perf_counter()
+    result = read_answer(answer(*items), source, "security")
+    assert [each.start_line for each in result.findings] == [3 * n for n in range(10_000, 10_200)]
+    assert len({each.fingerprint for each in result.findings}) == 200
+    assert perf_counter() - began < 20
 
 
 def test_a_deep_answer_is_unreadable_and_quick() -> None:

@@ -19,8 +19,9 @@ from headway.reviews.records import SEVERITIES, Severity
 #: Findings that are read of one answer, and characters of each of their texts. More is named as a problem, or ends with a mark.
 MOST_READ: Final = 200
 MOST_TEXT: Final = 8_000
-#: Places at which JSON is looked for in an answer, which bounds the time.
-MOST_STARTS: Final = 200
+#: Places of an answer at which JSON is looked for, and characters that are read in all: both bound the time.
+MOST_STARTS: Final = 5_000
+MOST_CHARACTERS: Final = 5_000_000
 _RULE: Final = 80
 
 _TEXT: Final = {"type": "string"}
@@ -67,6 +68,7 @@ _OTHER_WORDS: Final[dict[str, Severity]] = {
     "informational": "info",
     "none": "info",
 }
+_START: Final = re.compile(r"[{\[]")
 _NUMBER: Final = re.compile(r"-?\d{1,9}(?:\.\d+)?")
 #: "12| " before a line: the number that we wrote there.
 _LINE_NUMBER: Final = re.compile(r"^ *\d+\| ?", re.MULTILINE)
@@ -107,35 +109,44 @@ def answered_findings(text: str) -> tuple[list[AnsweredFinding], list[str]]:
 def objects_of(text: str) -> Iterator[Any]:
     """The JSON objects and lists in a text, the outermost ones, in order."""
     decoder = json.JSONDecoder(strict=False)
-    place = 0
+    place = read = 0
     for _ in range(MOST_STARTS):
-        match = re.compile(r"[{\[]").search(text, place)
-        if match is None:
+        match = _START.search(text, place)
+        if match is None or read > MOST_CHARACTERS:
             return
+        place = match.start() + 1
         try:
             value, place = decoder.raw_decode(text, match.start())
+        except json.JSONDecodeError as error:
+            read += error.pos - match.start()
         except (ValueError, RecursionError):
-            place = match.start() + 1
+            read += len(text) - match.start()
         else:
             yield value
 
 
 def _items(text: str) -> list[Any]:
-    empty: list[Any] | None = None
+    """The list of findings. The last one counts: models that think aloud draft answers before it."""
+    last: list[Any] | None = [] if text.strip() == "[]" else None
     for value in objects_of(text):
-        items = value.get("findings") if isinstance(value, dict) else value
-        if isinstance(items, list) and all(isinstance(item, dict) for item in items):
-            if items:
-                return items
-            empty = items
-        elif isinstance(value, dict) and "message" in value and "rule" in value:
-            return [value]
-    if empty is None:
+        if isinstance(value, dict):
+            items = value.get("findings", [value] if _is_item(value) else None)
+        else:
+            items = value if value and all(_is_item(item) for item in value) else None
+        if isinstance(items, list):
+            last = items
+    if last is None:
         raise Unreadable('it has no JSON object with a list under "findings"')
-    return empty
+    return last
 
 
-def _finding(item: dict[str, Any]) -> AnsweredFinding:
+def _is_item(value: Any) -> bool:
+    return isinstance(value, dict) and "rule" in value and "message" in value
+
+
+def _finding(item: Any) -> AnsweredFinding:
+    if not isinstance(item, dict):
+        raise Unreadable("is no object")
     start = _line(item, "start_line")
     end = _line(item, "end_line") if item.get("end_line") is not None else start
     message = _words(item, "message")

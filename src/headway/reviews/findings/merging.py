@@ -24,15 +24,16 @@ _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 def merged(findings: Iterable[Finding], axes: Iterable[str] = ()) -> tuple[Finding, ...]:
     """The findings of a file without duplicates, by line. `axes` is the order of the review's axes, which decides between equals."""
     places = {name: place for place, name in enumerate(axes)}
-    kept: list[Finding] = []
+    kept: list[tuple[Finding, frozenset[str]]] = []
     for finding in sorted(findings, key=lambda one: _gravity(one, places)):
-        for number, other in enumerate(kept):
-            if _is_same(other, finding):
-                kept[number] = _joined(other, finding, places)
+        words = _words(finding)
+        for number, (other, its_words) in enumerate(kept):
+            if _is_same(other, finding) or (_is_near(other, finding) and _alike(its_words, words)):
+                kept[number] = (_joined(other, finding, places), its_words)
                 break
         else:
-            kept.append(finding)
-    return tuple(sorted(kept, key=_by_line))
+            kept.append((finding, words))
+    return tuple(sorted((finding for finding, _ in kept), key=_by_line))
 
 
 def _gravity(finding: Finding, places: dict[str, int]) -> tuple[object, ...]:
@@ -59,13 +60,13 @@ def _by_line(finding: Finding) -> tuple[object, ...]:
 
 
 def _is_same(one: Finding, other: Finding) -> bool:
-    if one.fingerprint == other.fingerprint:
-        return True
-    if bool(one.mark) != bool(other.mark):
-        return False
-    if one.start_line > other.end_line or other.start_line > one.end_line:
-        return False
-    return one.rule == other.rule or _alike(_words(one), _words(other))
+    return one.fingerprint == other.fingerprint or (one.rule == other.rule and _is_near(one, other))
+
+
+def _is_near(one: Finding, other: Finding) -> bool:
+    """Whether lines of both overlap, and both hold or neither does."""
+    overlap = one.start_line <= other.end_line and other.start_line <= one.end_line
+    return overlap and bool(one.mark) == bool(other.mark)
 
 
 def _words(finding: Finding) -> frozenset[str]:

@@ -6,7 +6,7 @@ looked for in the words of the file, joined by single blanks. A quote that is th
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import Final
 
@@ -90,14 +90,16 @@ class SourceText:
         wanted = squeezed(quote)
         if not wanted:
             return None
-        best: QuotePlace | None = None
-        place = self._words.text.find(wanted)
-        while place >= 0:
-            found = self._at(place, len(wanted))
-            if best is None or abs(found.start_line - near) < abs(best.start_line - near):
-                best = found
-            place = self._words.text.find(wanted, place + len(wanted))
-        return best
+        words = self._words
+        middle = (
+            words.starts[min(bisect_left(words.numbers, near), len(words.starts) - 1)] if words.starts else 0
+        )
+        places = (
+            words.text.rfind(wanted, 0, middle + len(wanted) - 1),
+            words.text.find(wanted, middle),
+        )
+        found = [self._at(place, len(wanted)) for place in places if place >= 0]
+        return min(found, key=lambda one: abs(one.start_line - near), default=None)
 
     def _at(self, place: int, length: int) -> QuotePlace:
         first = bisect_right(self._words.starts, place) - 1
@@ -107,15 +109,19 @@ class SourceText:
     def occurrence(self, place: QuotePlace) -> int:
         """1 if no earlier lines have the same words as these, 2 if one place has, and so on."""
         wanted = squeezed(self.excerpt(place.start_line, place.end_line))
-        first = bisect_right(self._words.numbers, place.start_line) - 1
-        length = bisect_right(self._words.numbers, place.end_line) - first
-        return 1 + sum(self._lines_from(start, length) == wanted for start in range(first))
+        first = self._words.starts[bisect_left(self._words.numbers, place.start_line)]
+        count, found = 1, self._words.text.find(wanted, 0, first + len(wanted) - 1)
+        while found >= 0:
+            count += self._has_line_at(found) and self._ends_line(found + len(wanted))
+            found = self._words.text.find(wanted, found + 1, first + len(wanted) - 1)
+        return count
 
-    def _lines_from(self, start: int, length: int) -> str:
-        """The words of `length` lines, blank lines not counted."""
-        end = start + length
-        stop = self._words.starts[end] - 1 if end < len(self._words.starts) else len(self._words.text)
-        return self._words.text[self._words.starts[start] : stop]
+    def _has_line_at(self, place: int) -> bool:
+        number = bisect_left(self._words.starts, place)
+        return number < len(self._words.starts) and self._words.starts[number] == place
+
+    def _ends_line(self, end: int) -> bool:
+        return end == len(self._words.text) or self._has_line_at(end + 1)
 
     def widened(self, quote: str, place: QuotePlace) -> str:
         """The whole lines of a quote, or the quote itself where these are very long."""
