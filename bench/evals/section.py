@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from bench.evals import beside_promptfoo, three_lanes
+from bench.evals import beside_promptfoo, report_page, three_lanes
 
 PARTS: Final[tuple[Callable[[list[str]], Iterator[str]], ...]] = (
     three_lanes.section,
     beside_promptfoo.section,
+    report_page.section,
 )
 
 

@@ -140,3 +140,9 @@ def test_a_file_that_cannot_be_a_report(finished: Stage, headway: Headway, out: 
     assert refused.code == 2
     assert says in refused.err
     assert not Path(out).exists()
+
+
+def test_json_names_the_job_and_the_file(finished: Stage, headway: Headway) -> None:
+    done = headway("report", "ten", "--out", "page.html", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == {"job": "ten", "path": "page.html"}

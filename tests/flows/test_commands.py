@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from headway.cli import main
+from headway.flows.flow_file import check_flow
 from headway.flows.json_schema import SCHEMA_FILE, flow_schema, schema_text
 
 FlowFile = Callable[[str], Path]
@@ -89,6 +90,16 @@ def test_the_schema_is_current_and_accepts_a_flow() -> None:
     assert not validator.is_valid({"graph": {"nodes": [{"id": "a", "kind": "agnt"}]}})
     done = subprocess.run([sys.executable, "tools/draw_flow_schema.py", "--check"], cwd=ROOT, check=False)
     assert done.returncode == 0
+
+
+def test_the_schema_refuses_a_list_for_a_for_each_as_the_reader_does(flow_file: FlowFile) -> None:
+    text = "graph: {nodes: [{id: a, kind: tool, impl: './tools/step.py:main', for_each: [1]}]}\n"
+    checked = check_flow(flow_file(text))
+    assert "expected a mapping, not a list" in checked.problems[0].message
+    node = {"id": "a", "kind": "tool", "impl": "./tools/step.py:main", "for_each": [1]}
+    validator = jsonschema_rs.validator_for(flow_schema())
+    assert not validator.is_valid({"graph": {"nodes": [node]}})
+    assert validator.is_valid({"graph": {"nodes": [{**node, "for_each": {"source": [1]}}]}})
 
 
 def test_the_page_of_keys_is_current() -> None:

@@ -259,6 +259,18 @@ def test_a_misspelt_read_is_a_warning_without_a_state(flow_file: FlowFile) -> No
     assert [one.hint for one in checked.problems] == ["did you mean 'issues'?"]
 
 
+def test_a_read_of_what_only_the_node_itself_writes_is_a_warning(flow_file: FlowFile) -> None:
+    alone = check_flow(flow_file(graph(tool("a", "x", "x"))))
+    assert alone.flow is not None
+    assert [one.text("f") for one in alone.problems] == [
+        "f:3: warning: node 'a' reads 'x', which only it writes — give a value with --arg x=VALUE, or a default in state.schema"
+    ]
+    in_loop = graph(tool("a", "x", "x"), more="  loops:\n    - {body: [a], max_iters: 2}\n")
+    assert check_flow(flow_file(in_loop)).problems == ()
+    with_default = graph(tool("a", "x", "x"), before="state: {schema: {x: {default: 1}}}\n")
+    assert check_flow(flow_file(with_default)).problems == ()
+
+
 def test_load_raises_with_every_error(flow_file: FlowFile) -> None:
     with pytest.raises(InputError) as caught:
         load_flow(flow_file("grph: 1\n"))

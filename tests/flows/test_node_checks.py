@@ -37,6 +37,35 @@ def test_tools_that_cannot_run(flow_file: FlowFile, capsys: pytest.CaptureFixtur
         load_flow(path)
 
 
+def test_a_program_that_the_system_cannot_start(flow_file: FlowFile) -> None:
+    path = flow_file(
+        "graph:\n  nodes:\n"
+        "    - {id: a, kind: tool, impl: ./tools/bare.sh}\n"
+        "    - {id: b, kind: tool, impl: ./tools/gone.sh}\n"
+        "    - {id: c, kind: tool, impl: ./tools/good.sh}\n"
+        "    - {id: d, kind: tool, impl: ./tools/found.sh}\n"
+        "    - {id: e, kind: tool, impl: /bin/cat}\n"
+    )
+    texts = {
+        "bare": "echo 1\n",
+        "gone": "#! /no/such/shell -e\necho 1\n",
+        "good": "#!/bin/sh\necho 1\n",
+        "found": "#!/usr/bin/env -S sh\necho 1\n",
+    }
+    for name, text in texts.items():
+        (path.parent / f"tools/{name}.sh").write_text(text)
+        (path.parent / f"tools/{name}.sh").chmod(0o755)
+    found = errors(path).splitlines()
+    assert "flow.yaml:3: node 'a'" in found[0]
+    assert (
+        "bare.sh is a text whose first line names no program — begin it with a line such as #!/bin/sh"
+        in found[0]
+    )
+    assert "flow.yaml:4: node 'b'" in found[1]
+    assert "gone.sh is run by /no/such/shell, which is not installed" in found[1]
+    assert len(found) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "rows"), [("rows.csv", "question,n\nWhy?,1\n"), ("rows.jsonl", '{"question": "Why?"}\n')]
 )

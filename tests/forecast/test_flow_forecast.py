@@ -79,6 +79,19 @@ def test_a_branch_beside_the_critical_path_takes_no_time() -> None:
     assert found.time_s.estimate == pytest.approx(6.0 + 2.0)
 
 
+def test_the_work_grows_with_the_nodes_and_not_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    members, calls = FlowSpec.members, 0
+
+    def counted(spec: FlowSpec, step_id: str) -> tuple[str, ...]:
+        nonlocal calls
+        calls += 1
+        return members(spec, step_id)
+
+    monkeypatch.setattr(FlowSpec, "members", counted)
+    forecast(flow(*(node(f"n{n}") for n in range(200))))
+    assert 0 < calls < 200 * 50
+
+
 def test_one_node_at_a_time_is_noted() -> None:
     found = forecast(flow(node("a"), node("b"), concurrency=1))
     assert found.time_s.estimate == pytest.approx(4.0)

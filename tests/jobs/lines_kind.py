@@ -50,7 +50,7 @@ class LinesSource(msgspec.Struct, frozen=True):
     def form(self) -> dict[str, Any]:
         return {"longest": max(map(len, self.lines))}
 
-    def continues(self, job: Job) -> bool:
+    def continues(self, store: Store, job: Job) -> bool:
         """Whatever its state is."""
         return True
 

@@ -28,6 +28,7 @@ from headway.config import Config
 from headway.config.routing import Router
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
 from headway.stores.records import Job
+from headway.stores.store import Store
 
 #: The name of this kind of job in the store.
 BATCH: Final = "batch"
@@ -104,7 +105,7 @@ class BatchSource(msgspec.Struct, frozen=True):
         """The path that is part of the job's digest, besides the content."""
         return self.path
 
-    def continues(self, job: Job) -> bool:
+    def continues(self, store: Store, job: Job) -> bool:
         """Whatever its state is."""
         return True
 

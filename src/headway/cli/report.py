@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
-from headway.cli.shared.click_options import where_options
+from headway.cli.shared.click_options import json_option, where_options
 
 if TYPE_CHECKING:
     from headway.config import Config
@@ -32,24 +32,30 @@ _REVIEW: Final = "review"
     help="Write to FILE (.html). Default: JOB.html in the working directory.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE even if it is no report of this job.")
+@json_option
 @where_options
-def command(job: str | None, out: Path | None, force: bool, config: Path | None, db: str | None) -> None:
+def command(
+    job: str | None, out: Path | None, force: bool, as_json: bool, config: Path | None, db: str | None
+) -> None:
     """Write a report of JOB (default: the latest) as one HTML file: its totals, lanes and failures, and its units with their status, attempts,
     cost and answer, with filters and a search. The report of an eval has its matrix, pass rates and answers side by side; that of a review its files with their findings. The file needs no other file and loads nothing, so it can be sent to a colleague. It has the
     answers of the job in it: send it to those who may read them.
 
-    A job that still runs is reported as it is now.
+    A job that still runs is reported as it is now. --json prints the name of the job and the path of the file.
     """
     from headway.cli.shared import workspace
-    from headway.display.terminal import echo
+    from headway.display.terminal import echo, echo_json
 
     settings = workspace.settings(config, db)
     with workspace.open_read_only(settings) as store:
-        chosen = workspace.choose_job(store, job, quiet=False)
+        chosen = workspace.choose_job(store, job, quiet=as_json)
         path = Path(f"{chosen.name}.html") if out is None else out
         _check_target(path, chosen.name, force=force)
         _write(settings, store, chosen, path)
-    echo(str(path))
+    if as_json:
+        echo_json({"job": chosen.name, "path": str(path)})
+    else:
+        echo(str(path))
 
 
 def _check_target(path: Path, job: str, *, force: bool) -> None:

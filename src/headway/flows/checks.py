@@ -124,7 +124,19 @@ def _with_fields(
     if not closed:
         for name in inputs:
             _warn_of_misspelling(merged[name], sorted(written), problems)
+    _warn_of_own_reads(flow, merged, problems)
     return replace(flow, fields=merged, inputs=inputs)
+
+
+def _warn_of_own_reads(flow: FlowSpec, fields: dict[str, StateField], problems: ProblemList) -> None:
+    """Warn of a node that runs once and reads what only it writes: without an input there is no value."""
+    for node in flow.nodes.values():
+        for name in node.reads if not node.group else ():
+            if flow.writers(name) == (node.id,) and not fields[name].has_default:
+                message = f"node '{node.id}' reads '{name}', which only it writes"
+                problems.warning(
+                    node.line, message, f"give a value with --arg {name}=VALUE, or a default in state.schema"
+                )
 
 
 def _merged(field: StateField, repeated: bool, problems: ProblemList) -> StateField:

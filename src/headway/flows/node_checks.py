@@ -25,6 +25,8 @@ from headway.flows.spec import FlowSpec, NodeSpec
 
 #: Programs that are run by another program, by the end of their names.
 RUN_BY: Final = {".mjs": "node", ".js": "node", ".cjs": "node"}
+#: Bytes of a program that are looked at: systems read as many of the first line.
+_HEAD: Final = 256
 #: Rows of a data set whose keys are looked at.
 FIRST_ROWS: Final = 100
 _PLACED: Final = re.compile(
@@ -58,18 +60,45 @@ def tool_problem(node: NodeSpec) -> ToolProblem | None:
     if node.function:
         return _function_problem(path, node.function)
     if path.suffix in RUN_BY:
-        program = RUN_BY[path.suffix]
-        if shutil.which(program) is None:
-            return ToolProblem(
-                f"{path.name} needs '{program}', which is not installed",
-                f"install {program}, or write the tool in Python: ./tools/fetch.py:main",
-            )
-    elif not os.access(path, os.X_OK):
+        return _missing_program(path, RUN_BY[path.suffix])
+    if not os.access(path, os.X_OK):
         return ToolProblem(
             f"{path} is not executable",
             f"chmod +x {path}, or name a function of a Python file: ./tools/fetch.py:main",
         )
-    return None
+    return _script_problem(path)
+
+
+def _missing_program(path: Path, program: str) -> ToolProblem | None:
+    if shutil.which(program) is not None:
+        return None
+    return ToolProblem(
+        f"{path.name} needs '{program}', which is not installed",
+        f"install {program}, or write the tool in Python: ./tools/fetch.py:main",
+    )
+
+
+def _script_problem(path: Path) -> ToolProblem | None:
+    """Why the system cannot start a script. Programs that are no text are not looked into."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return None  # It may be run all the same.
+    if head.startswith(b"#!"):
+        words = head.partition(b"\n")[0][2:].split()
+        program = os.fsdecode(words[0]) if words else ""
+        if program and (not os.path.isabs(program) or os.path.exists(program)):
+            return None
+        return ToolProblem(
+            f"{path.name} is run by {program or 'no program'}, which is not installed",
+            "change its first line",
+        )
+    if b"\0" in head or not head.isascii():
+        return None
+    return ToolProblem(
+        f"{path.name} is a text whose first line names no program", "begin it with a line such as #!/bin/sh"
+    )
 
 
 def _function_problem(path: Path, function: str) -> ToolProblem | None:

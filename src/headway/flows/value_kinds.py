@@ -338,7 +338,12 @@ class MappingValue(ValueKind):
         required = [name for name, key in self.keys.items() if key.required]
         schema = {"type": "object", "properties": properties, "additionalProperties": False}
         schema |= {"required": required} if required else {}
-        return {"anyOf": [self.keys[self.short].kind.schema(), schema]} if self.short else schema
+        if not self.short:
+            return schema
+        text = self.keys[self.short].kind.schema()
+        if "type" in text:
+            text["type"] = "string"  # A list does not stand for a key.
+        return {"anyOf": [text, schema]}
 
 
 class ListOf(ValueKind):

@@ -11,7 +11,7 @@ from headway.flows.spec import FlowSpec
 from headway.forecast.answer_model import LEAST_DOUBT
 from headway.forecast.figures import Range
 from headway.forecast.flow_figures import FlowForecast, FlowSurvey, NodeForecast, NodeKnowledge
-from headway.forecast.flow_trial import FIRST_AGENT_S, FIRST_TOOL_S, FlowTrial, try_flow
+from headway.forecast.flow_trial import FIRST_AGENT_S, FIRST_TOOL_S, FlowTrial, NodeTrial, try_flow
 from headway.forecast.lane_forecasts import AROUND_S, OWN_S, VARIANTS
 
 NOTHING: Final = Range(0.0, 0.0, 0.0)
@@ -90,16 +90,15 @@ def _assumption(plan: FlowSurvey, path: str) -> str:
 
 def _critical(trial: FlowTrial) -> CriticalPath:
     """The chain of steps that takes longest, each as long as in this trial."""
+    step_of = {name: step for step in trial.spec.step_order for name in trial.spec.members(step)}
+    ran: dict[str, list[NodeTrial]] = {}
+    for path, node in trial.nodes.items():
+        if node.ran:
+            ran.setdefault(step_of[path.partition("/")[0]], []).append(node)
     spans = {}
-    for step in trial.spec.step_order:
-        own = [
-            node
-            for path, node in trial.nodes.items()
-            if node.ran and path.partition("/")[0] in trial.spec.members(step)
-        ]
-        if own:
-            more = max(node.units / node.ran for node in own)
-            spans[step] = (max(node.end_s for node in own) - min(node.start_s for node in own)) * more
+    for step, own in ran.items():
+        more = max(node.units / node.ran for node in own)
+        spans[step] = (max(node.end_s for node in own) - min(node.start_s for node in own)) * more
     return longest_chain(trial.spec, spans)
 
 

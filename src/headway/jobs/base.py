@@ -131,7 +131,7 @@ class JobSource(Protocol):
     def form(self) -> dict[str, Any]:
         """The data of the input that later runs need, as JSON values."""
 
-    def continues(self, job: Job) -> bool:
+    def continues(self, store: Store, job: Job) -> bool:
         """Whether a job with the same digest is the one that is meant."""
 
     def is_sibling(self, job: Job) -> bool:

@@ -42,7 +42,7 @@ def find(store: Store, config: Config, source: JobSource) -> Job | None:
     same = (
         job
         for job in store.jobs()
-        if job.digest == source.digest and job.state != "ingesting" and source.continues(job)
+        if job.digest == source.digest and job.state != "ingesting" and source.continues(store, job)
     )
     return next((job for job in same if resolves(job, router, config)), None)
 
@@ -125,7 +125,7 @@ def find_or_add(
         return (
             not options.fresh
             and job.digest == source.digest
-            and source.continues(job)
+            and source.continues(store, job)
             and resolves(job, router, config)
         )
 

@@ -16,6 +16,7 @@ from headway.batch.rows import BadRow, Row, from_fields
 from headway.config.routing import Router
 from headway.questions.job_kinds import FRAME
 from headway.stores.records import Job
+from headway.stores.store import Store
 
 #: Characters of the prompt that a job's record has as its input.
 LONGEST_NAME: Final = 80
@@ -59,7 +60,7 @@ class FrameSource(msgspec.Struct, frozen=True):
         """What is asked. The program has the schema."""
         return {"question": self.question}
 
-    def continues(self, job: Job) -> bool:
+    def continues(self, store: Store, job: Job) -> bool:
         """Whatever its state is."""
         return True
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from headway.config import Config
+from headway.display.formatting import units
 from headway.errors import UsageError
-from headway.flows.running.answer_reuse import good_by_node, predecessors_of
+from headway.flows.running.answer_reuse import failed_by_node, good_by_node, predecessors_of
 from headway.flows.running.flow_changes import FlowChanges, flow_changes
 from headway.flows.running.flow_form import form_of, nodes_of
 from headway.flows.running.flow_source import FlowSource, routes_of
@@ -37,8 +38,9 @@ def changes_of(config: Config, store: Store, source: JobSource, job: Job | None 
     form, last = source.form_data, earlier[0]
     routes = [route for route, _ in routes_of(config, form.spec)]
     context = context_of(nodes_of(form.spec), routes, addresses_of(config, routes))
-    again = dict.fromkeys(source.reuse.again, f"--from {source.reuse.begins_at}")
-    answers = good_by_node(store, last)
+    answers, failed = good_by_node(store, last), failed_by_node(store, last)
+    again = {node: f"{units(failed[node])} failed before" for node in failed if node in answers}
+    again |= dict.fromkeys(source.reuse.again, f"--from {source.reuse.begins_at}")
     before = (form_of(last), known[-1])
     return flow_changes(last.name, before, (form, context), answers, again, older_units(known))
 

@@ -287,6 +287,10 @@ def test_until_the_last_node_completes_the_job(folder: FlowFolder) -> None:
             ["--until", "x"],
             "--until x: flow.yaml has no node 'x' — its nodes are topics, label, count, apart",
         ),
+        (
+            ["--from", "count", "--until", "label"],
+            "--until label ends before --from count: nothing would run again — leave one of them out",
+        ),
         (["--from", "label/x"], "--from label/x: 'label' runs no flow — name a node without a slash"),
     ],
 )

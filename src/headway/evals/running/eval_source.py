@@ -104,7 +104,7 @@ class EvalSource:
         rows, cells = self._size
         return {"eval": form_values(self.spec, rows=rows, cells=cells)}
 
-    def continues(self, job: Job) -> bool:
+    def continues(self, store: Store, job: Job) -> bool:
         return True
 
     def is_sibling(self, job: Job) -> bool:

@@ -8,7 +8,7 @@ costs nothing, and a changed rubric costs its grades alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -32,10 +32,7 @@ def take_over(store: Store, job: int, is_earlier: Callable[[Job], bool]) -> None
     )
     if not earlier or not store.has_edges(job):
         return
-    sent: dict[bytes, dict[int, None]] = {}
-    for one in earlier:
-        for unit, provider, model, path, body in store.unchanged.sent_requests(one.id):
-            sent.setdefault(request_key(provider, model, path, body), {})[unit] = None
+    sent = _sent_requests(store, earlier)
     [new] = [one for one in jobs if one.id == job]
     render = LateCellRequests(new)
     after = -1
@@ -53,3 +50,12 @@ def take_over(store: Store, job: int, is_earlier: Callable[[Job], bool]) -> None
                 del units[first]  # No answer is taken twice.
                 store.unchanged.take(job, index, first, time.time())
         after = page[-1][0]
+
+
+def _sent_requests(store: Store, jobs: Sequence[Job]) -> dict[bytes, dict[int, None]]:
+    """The late requests of jobs, by their digests: the units that have their answers, in order."""
+    sent: dict[bytes, dict[int, None]] = {}
+    for job in jobs:
+        for unit, provider, model, path, body in store.unchanged.sent_requests(job.id):
+            sent.setdefault(request_key(provider, model, path, body), {})[unit] = None
+    return sent

@@ -14,12 +14,12 @@ Every key is recorded, also of nodes without the cache: the next version of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from headway.core.unit_states import GOOD
+from headway.core.unit_states import GOOD, Status
 from headway.flows.running.flow_form import FlowForm, FlowNode, form_of, nodes_of
 from headway.flows.running.key_context import context_of, note_context, parts_of
 from headway.flows.running.node_run import NextUnit
@@ -56,12 +56,21 @@ def predecessors_of(store: Store, kind: str, path: str, before: int | None = Non
 
 def good_by_node(store: Store, job: Job) -> dict[str, int]:
     """How many answers the nodes of a job have, by their path."""
+    return _units_by_node(store, job, GOOD)
+
+
+def failed_by_node(store: Store, job: Job) -> dict[str, int]:
+    """How many units of the nodes of a job have failed, by their path."""
+    return _units_by_node(store, job, (Status.FAILED, Status.TIMED_OUT))
+
+
+def _units_by_node(store: Store, job: Job, statuses: Collection[str]) -> dict[str, int]:
     labels = {route.id: route.label for route in store.routes(job.id)}
     counts: dict[str, int] = {}
     for route, by_status in store.per_route(job.id).items():
-        good = sum(count for status, count in by_status.items() if status in GOOD)
-        if good and labels.get(route):
-            counts[labels[route]] = counts.get(labels[route], 0) + good
+        found = sum(count for status, count in by_status.items() if status in statuses)
+        if found and labels.get(route):
+            counts[labels[route]] = counts.get(labels[route], 0) + found
     return counts
 
 

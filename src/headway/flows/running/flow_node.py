@@ -125,10 +125,9 @@ class FlowNodeRun(NodeRun):
     def has_failed_flows(self) -> bool:
         return bool(self._inner)
 
-    def inner_stays_ended(self, n: int, unit: str) -> bool:
-        """Whether a failure in an inner run is final (`FlowSteps.stays_ended`)."""
-        inner = self._inner.get(n)
-        return self.outcome == GOOD or (n < self.next and (inner is None or inner.stays_ended(unit)))
+    def inner(self, n: int) -> FlowSteps | None:
+        """The inner run of an iteration that is not over or failed."""
+        return self._inner.get(n)
 
     def _end(self, outcome: int, reason: str) -> None:
         self.view = None

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, Literal
 
+from headway.flows.running.final_failures import is_built_upon, stays_ended
 from headway.flows.running.flow_events import FlowEvent
 from headway.flows.running.flow_plan import FlowPlan
 from headway.flows.running.flow_steps import FlowSteps
@@ -201,8 +202,12 @@ class FlowRun:
         return next((run.unit(n) for run in found), None)
 
     def stays_ended(self, unit: str) -> bool:
-        """Whether a unit that failed does not run again: a tolerance has made its node, or one around it, a success."""
-        return self._steps.stays_ended(unit)
+        """Whether a unit that failed does not run again (`final_failures`)."""
+        return stays_ended(self._steps, unit)
+
+    def is_built_upon(self, unit: str) -> bool:
+        """Whether that is so because others have read what a pipeline wrote without its item."""
+        return is_built_upon(self._steps, unit)
 
     def left_out(self) -> list[str]:
         """The nodes that are not wanted in this run, in the order of the flow."""

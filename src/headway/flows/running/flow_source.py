@@ -25,6 +25,7 @@ from headway.flows.running.dataset_rows import add_rows, dataset_digest
 from headway.flows.running.flow_form import FlowForm, FlowNode, encode_form, nodes_of
 from headway.flows.running.flow_inputs import inputs_of
 from headway.flows.running.node_choice import from_node, until_node
+from headway.flows.running.recorded_run import built_upon
 from headway.flows.running.reuse_choice import AS_USUAL, ReuseChoice, choice_form, choice_of
 from headway.flows.running.tool_files import tool_files
 from headway.flows.running.tool_programs import must_run, target_of, with_tools
@@ -78,11 +79,13 @@ class FlowSource(msgspec.Struct, frozen=True):
     def form(self) -> dict[str, Any]:
         return {"flow": encode_form(self.form_data), **choice_form(self.reuse)}
 
-    def continues(self, job: Job) -> bool:
+    def continues(self, store: Store, job: Job) -> bool:
         """Whether a job of the same content is the one that is meant. With `--no-cache` and `--from`, only one that was begun like that and has
-        not come to its end.
+        not come to its end. A job in which nothing can run again but what others have built upon is over.
         """
-        return self.reuse == AS_USUAL or (self.reuse == choice_of(job) and job.state != "complete")
+        if self.reuse != AS_USUAL:
+            return self.reuse == choice_of(job) and job.state != "complete"
+        return not built_upon(store, job)
 
     def is_sibling(self, job: Job) -> bool:
         return False
@@ -193,9 +196,13 @@ def open_flow(path: str, flags: Mapping[str, Any]) -> FlowSource:
     from headway.flows.flow_file import load_flow  # Reads YAML.
 
     spec = load_flow(Path(path).absolute())
-    if flags.get("until"):
-        until_node(spec, flags["until"])
-    return source_of(spec, inputs_of(spec, flags), _reuse(spec, flags))
+    reuse, until = _reuse(spec, flags), flags.get("until") or ""
+    if until and until_node(spec, until).isdisjoint(reuse.again) and reuse.again:
+        raise UsageError(
+            f"--until {until} ends before --from {reuse.begins_at}: nothing would run again",
+            hint="leave one of them out",
+        )
+    return source_of(spec, inputs_of(spec, flags), reuse)
 
 
 def _reuse(spec: FlowSpec, flags: Mapping[str, Any]) -> ReuseChoice:

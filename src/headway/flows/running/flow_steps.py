@@ -76,8 +76,10 @@ class FlowSteps(RunPart):
         #: The `for_each` that the last end was of.
         self._recent_id = ""
         self._recent: UnitRun
-        self._writes: dict[str, MemberWrites] = {}
-        self._failed_flows: dict[str, FlowNodeRun] = {}
+        #: How the members of groups ended, by node.
+        self.writes: dict[str, MemberWrites] = {}
+        #: The executions of `flow` nodes that failed, by their id.
+        self.failed_flows: dict[str, FlowNodeRun] = {}
         self._is_flawed = False
         #: The first problem, and the `fail_run` that counts, by their place in the flow.
         self._problem: tuple[tuple[int, ...], str] | None = None
@@ -313,7 +315,7 @@ class FlowSteps(RunPart):
             "node.failed", run.tally.path, run.full_id, reason=run.reason, units=run.total, failed=run.failed
         )
         if isinstance(run, FlowNodeRun) and run.has_failed_flows:
-            self._failed_flows[run.id] = run
+            self.failed_flows[run.id] = run
         if node.on_error.policy == "fail_run":
             self._stop(run)
 
@@ -337,23 +339,6 @@ class FlowSteps(RunPart):
             self.stopped, self._stopped_at = f"{run.id} failed: {run.reason}", place
             self.scope.stopping.append(self)
 
-    # -- failures that stay -----------------------------------------------------------------------------------------------
-
     def keep_writes(self, writes: Sequence[MemberWrites]) -> None:
         """Remember how the members of a group end."""
-        self._writes.update((member.node.id, member) for member in writes)
-
-    def stays_ended(self, unit: str) -> bool:
-        """Whether a unit that failed does not run again: its node succeeded all the same, or a node did that runs its flow."""
-        parsed = parse_unit(unit)
-        position = self.plan.step_of(parsed.node)
-        if position is None:
-            return True
-        writes = self._writes.get(parsed.node)
-        if (self.outcomes[position] if writes is None else writes.outcome(parsed.turn)) == GOOD:
-            return True
-        run: NodeRun | None = self._failed_flows.get(unit.partition("/")[0].partition("[")[0])
-        step = self.steps.get(position)
-        if run is None and step is not None:
-            run = step.run_of(parsed)
-        return isinstance(run, FlowNodeRun) and run.inner_stays_ended(max(parsed.iteration, 0), parsed.rest)
+        self.writes.update((member.node.id, member) for member in writes)

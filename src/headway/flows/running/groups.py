@@ -111,6 +111,10 @@ class GroupStep(Step):
         turn = self.turns.get(unit.turn)
         return None if turn is None else turn.runs.get(self.plan_of_group.places[unit.node])
 
+    def has_begun_after(self, member: str, turn: int) -> bool:
+        place = self.plan_of_group.places[member]
+        return any(number > turn and place in one.runs for number, one in self.turns.items())
+
     def begin(self) -> None:
         self.flow.scope.later(self)
 

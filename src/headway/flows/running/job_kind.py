@@ -22,7 +22,7 @@ from headway.flows.running.flow_form import FlowForm, concurrency_of, form_of, n
 from headway.flows.running.flow_run import FlowRun
 from headway.flows.running.flow_source import FLOW, FlowSource, open_flow, with_named_agents
 from headway.flows.running.growth import FlowGrowth
-from headway.flows.running.recorded_run import rebuilt_run, tolerated_failures
+from headway.flows.running.recorded_run import built_upon, rebuilt_run, tolerated_failures
 from headway.flows.running.results_file import (
     ResultsFile,
     owner_at,
@@ -174,6 +174,8 @@ class FlowKind(FileJobKind):
             change = f"headway approve {job.name} {rejected[0].unit}{place}; then: {_resume_of(job, place)}"
             said = f"{rejected_text(rejected)}; to change that: {change}"
             return f"to retry the failed units: {resume}; {said}" if job.has_failures else said
+        if units := built_upon(store, job):
+            return _built_upon_text(units, self.input_name(job))
         if job.has_failures or job.counts["cancelled"]:
             return ""
         run = rebuilt_run(store, job)
@@ -182,8 +184,12 @@ class FlowKind(FileJobKind):
         )
         if failed is None or run.status == "running":
             return ""
-        why = f": {failed[1]}" if failed[1] else ""
-        return f"{failed[0]} failed{why}; fix it and run the flow again, which keeps what has not changed"
+        path, reason = failed
+        why = f": {reason}" if reason else ""
+        if any(one.path == path and one.node.kind == "human" for one in nodes_of(form_of(job).spec)):
+            again = f"'headway run {self.input_name(job)} --from {path}' asks again in a new job"
+            return f"{path} was rejected{why}, and later nodes have used what the others wrote; {again}"
+        return f"{path} failed{why}; fix it and run the flow again, which keeps what has not changed"
 
     # -- results ------------------------------------------------------------------------------------------------------------
 
@@ -248,6 +254,12 @@ def _goes_on(store: Store, job: Job, run: FlowRun) -> bool:
 
 def _resume_of(job: Job, place: str) -> str:
     return f"headway resume {job.name}{place}"
+
+
+def _built_upon_text(units: Sequence[str], flow: str) -> str:
+    stay, them = ("stays", "it") if len(units) == 1 else ("stay", "them")
+    again = f"'headway run {flow}' with the same inputs runs {them} again in a new job"
+    return f"{_named(units)} {stay} failed, because later nodes have used what the others wrote; {again}"
 
 
 def _named(names: Sequence[str]) -> str:

@@ -175,6 +175,22 @@ def tolerated_failures(store: Store, job: Job) -> list[int]:
     return found
 
 
+def built_upon(store: Store, job: Job) -> list[str]:
+    """The units of a job whose run has ended that failed and stay so, because others have used what was written without them, if nothing
+    else is left to run again; empty if anything is.
+    """
+    if job.state != "failed" or not job.has_failures:
+        return []
+    run, found, after = rebuilt_run(store, job), list[str](), -1
+    while page := store.unit_ends(job.id, after, _PAGE):
+        after = page[-1].index
+        failed = [row.custom_id for row in page if row.status in BAD]
+        if any(not run.stays_ended(unit) for unit in failed):
+            return []
+        found += [unit for unit in failed if run.is_built_upon(unit)]
+    return found
+
+
 def _is_of(unit: str, execution: str) -> bool:
     return unit == execution or (unit.startswith(f"{execution}[") and "/" not in unit[len(execution) :])
 

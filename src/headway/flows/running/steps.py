@@ -48,6 +48,10 @@ class Step(Parent):
         """The execution of a unit; None if it is over or has not started."""
         raise NotImplementedError
 
+    def has_begun_after(self, member: str, turn: int) -> bool:
+        """Whether a member runs in a later turn."""
+        return False
+
     def spend(self, cost_usd: float) -> None:
         self.flow.spend(cost_usd)
 

@@ -45,6 +45,10 @@ class MemberWrites:
     def outcome(self, turn: int) -> int:
         return self.marks[turn] if turn < len(self.marks) else 0
 
+    def has_ended_after(self, turn: int) -> bool:
+        """Whether it is over in a later turn."""
+        return any(self.marks[later] for later in range(turn + 1, len(self.marks)))
+
     def part(self, turn: int, field: str) -> Part | None:
         """What it wrote in a turn; None if it did not write the field."""
         if self.outcome(turn) != GOOD:

@@ -112,7 +112,7 @@ class ReviewSource:
         )
         return {"review": msgspec.to_builtins(form)}
 
-    def continues(self, job: Job) -> bool:
+    def continues(self, store: Store, job: Job) -> bool:
         return True
 
     def is_sibling(self, job: Job) -> bool:
