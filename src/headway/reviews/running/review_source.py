@@ -38,6 +38,7 @@ from headway.reviews.running.review_form import (
 from headway.reviews.running.review_requests import QuestionRequests
 from headway.reviews.running.unit_names import VERIFY, axis_unit
 from headway.stores.records import Family, Job, NewUnit, StoredRoute
+from headway.stores.store import Store
 
 _DIGEST_BYTES: Final = 32
 #: Files that are added in one transaction.
