@@ -8,7 +8,7 @@ import sys
 import time
 from threading import Timer
 
-from tests.reviews.running.conftest import ANSWERS, AXES, FILES, Tree, Trees, finding
+from tests.reviews.running.conftest import ANSWERS, AXES, FILES, Tree, Trees, finding, report
 
 from headway.config.routing import Target
 from headway.reviews.findings.review_prompt import ReviewQuestion
@@ -305,3 +305,11 @@ def test_agents_that_review_change_nothing() -> None:
     assert row["agent"] == {"permission_mode": "plan"}
     assert row["prompt"].startswith("File: a.py")
     assert "SYSTEM" in row["prompt"]
+
+
+def test_a_file_without_a_finding_that_counts_needs_no_verification(make_tree: Trees) -> None:
+    tree = make_tree(answers=[{"turns": [report(finding("not in any file"))]}])
+    done = tree.review("--axis", "correctness", "--verify", "alpha/judge")
+    assert done.code == 0, done.err
+    assert "3 completed, 0 errored, 0 skipped" in done.out
+    assert tree.sent() == 2 * len(FILES), "each was corrected, and none verified"

@@ -49,49 +49,51 @@ def _run(
     db: str | None,
     dry_run: bool,
     estimate: bool,
-    fail_on: str | None,
     **flags: Any,
 ) -> int:
-    from headway.cli.reviews.summary import Shown, show_chosen, show_results
-    from headway.cli.run import counter
-    from headway.cli.shared import printing, run_job, workspace
-    from headway.jobs.base import IngestOptions
-    from headway.wiring.submission import submitted
+    """Choose the files, then look at them only, or review them."""
+    from headway.cli.reviews.summary import show_chosen, show_unchanged
+    from headway.cli.shared import workspace
 
     models = tuple(name for name in (flags["model"], flags["verify"]) if name)
-    of_run = {**flags, "model": models, "concurrency": None}
-    settings = workspace.settings(config, db, **of_run)
+    settings = workspace.settings(config, db, **{**flags, "model": models, "concurrency": None})
     source = _source(settings, paths, flags)
-    quiet, say = flags["quiet"], printing.say_unless(flags["quiet"])
-    if not quiet:
+    if not flags["quiet"]:
         workspace.print_config_notes(settings)
         workspace.warn_network_file_system(settings)
     if dry_run:
         return show_chosen(source.plan, as_json=flags["as_json"])
-    if estimate and source.plan.files:
+    if not source.plan.files:
+        return show_unchanged(as_json=flags["as_json"], quiet=flags["quiet"])
+    if estimate:
         from headway.cli.reviews.estimate import show_estimate
 
         return show_estimate(settings, source.plan, flags)
-    if not source.plan.files:
-        say("no file that is reviewed has changed")
-        return 0
+    return _review(settings, source, detachment, flags)
+
+
+def _review(
+    settings: Config, source: ReviewSource, detachment: Detachment | None, flags: dict[str, Any]
+) -> int:
+    """Run the review and show its results; returns the exit code."""
+    from headway.cli.reviews.summary import Shown, show_results
+    from headway.cli.run import counter
+    from headway.cli.shared import printing, run_job
+    from headway.jobs.base import IngestOptions
+    from headway.wiring.submission import submitted
+
+    quiet, as_json, say = flags["quiet"], flags["as_json"], printing.say_unless(flags["quiet"])
     run_flags = _run_flags(settings, flags)
-    fresh = flags["fresh"] or flags["cache"] == "off"
-    options = IngestOptions(fresh, False, counter(quiet), say, flags["name"] or "")
+    options = IngestOptions(source.plan.asks_again, False, counter(quiet), say, flags["name"] or "")
     with submitted(settings, source, run_flags, options, flags["max_cost"], say) as ready:
         ready = _with_forced(ready, flags["again"])
         code = run_job.run_ready(
-            ready, detachment, progress=flags["progress"], quiet=quiet or flags["as_json"], as_json=False
+            ready, detachment, progress=flags["progress"], quiet=quiet or as_json, as_json=False
         )
         if detachment is not None:
             return code
         job = ready.store.job(ready.job.name) or ready.job
-        shown = Shown(
-            fail_on,
-            as_json=flags["as_json"],
-            quiet=quiet,
-            baseline=run_flags.output.baseline or "",
-        )
+        shown = Shown(flags["fail_on"], as_json, quiet, run_flags.output.baseline or "")
         return show_results(ready.store, job, code, source.plan, shown)
 
 

@@ -26,19 +26,9 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 def review_plan(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ReviewPlan:
     """The plan of a review. Reads every file once."""
-    own = settings.review
     root, named = _tree(settings, paths)
     changes = _changes(root, flags)
-    choice = FileChoice(
-        paths=named,
-        include=(*own.include, *flags["include"]),
-        exclude=(*own.exclude, *flags["exclude"]),
-        never=_own_folders(root, out_dir(settings, flags["out_dir"])),
-        most_bytes=own.max_file_size,
-        part_chars=own.max_part_tokens * TOKEN_CHARS,
-        among=None if changes is None else changes.paths,
-        staged=flags["staged"],
-    )
+    choice = _choice(settings, root, named, changes, flags)
     tree = select(root, choice)
     files = tuple(tree.files)
     if not files and changes is None:
@@ -54,12 +44,29 @@ def review_plan(settings: Config, paths: tuple[str, ...], flags: dict[str, Any])
         model=flags["model"],
         verifier=flags["verify"],
         max_tokens=flags["max_tokens"] or 0,
-        instructions=Instructions(own.instructions).of_file,
+        instructions=Instructions(settings.review.instructions).of_file,
         read=tree.read,
         diff=_no_diff if changes is None else partial(_diff, changes, choice.part_chars),
         part_chars=choice.part_chars,
         settings={} if changes is None else _shown_change(changes, flags),
         asks_again=flags["fresh"] or flags["cache"] == "off",
+    )
+
+
+def _choice(
+    settings: Config, root: Path, named: tuple[str, ...], changes: ChangedFiles | None, flags: dict[str, Any]
+) -> FileChoice:
+    """Which files are meant, by the settings and the flags."""
+    own = settings.review
+    return FileChoice(
+        paths=named,
+        include=(*own.include, *flags["include"]),
+        exclude=(*own.exclude, *flags["exclude"]),
+        never=_own_folders(root, out_dir(settings, flags["out_dir"])),
+        most_bytes=own.max_file_size,
+        part_chars=own.max_part_tokens * TOKEN_CHARS,
+        among=None if changes is None else changes.paths,
+        staged=flags["staged"],
     )
 
 

@@ -12,7 +12,7 @@ from headway.display.reviews.review_text import gate_text, review_text
 from headway.display.terminal import echo, echo_text
 from headway.reviews.files.source_bytes import UnreadableSource
 from headway.reviews.findings.counts import finding_counts, reaching
-from headway.reviews.records import ReviewedFile, ReviewView, Severity
+from headway.reviews.records import SEVERITIES, ReviewedFile, ReviewView, Severity
 from headway.reviews.running.review_source import ReviewPlan
 from headway.reviews.running.view import review_view
 from headway.safe_text import one_line
@@ -96,6 +96,15 @@ def _fields(view: ReviewView) -> dict[str, object]:
         "cost_usd": totals.cost_usd,
         "tokens": totals.tokens,
     }
+
+
+def show_unchanged(*, as_json: bool, quiet: bool) -> int:
+    """Say that a change has no file to review; returns the exit code."""
+    if as_json:
+        print_json({"completed": 0, "errored": 0, "skipped": 0, "findings": dict.fromkeys(SEVERITIES, 0)})
+    elif not quiet:
+        say("no file that is reviewed has changed")
+    return 0
 
 
 def show_chosen(plan: ReviewPlan, *, as_json: bool) -> int:

@@ -16,7 +16,7 @@ from headway.reviews.findings.checking import AxisAnswer, read_answer, read_corr
 from headway.reviews.findings.merging import merged
 from headway.reviews.findings.silencing import silenced
 from headway.reviews.findings.source_text import SourceText
-from headway.reviews.findings.verification import after_verdicts
+from headway.reviews.findings.verification import after_verdicts, must_be_verified
 from headway.reviews.records import FileReview, FileStatus, Finding
 from headway.reviews.running.review_form import KeptFiles, form_of, kept_files, kept_text
 from headway.reviews.running.unit_names import VERIFY, verify_unit
@@ -37,6 +37,7 @@ _STATUS: Final[Mapping[str, FileStatus]] = {
     "skipped": "PENDING",
     "cancelled": "PENDING",
 }
+_ANSWERED: Final[frozenset[FileStatus]] = frozenset({"DONE", "CACHED"})
 #: Of several states the first of these is the state of all together.
 _WORST_FIRST: Final[Sequence[FileStatus]] = ("IN_PROGRESS", "PENDING", "ERROR", "TIMEOUT", "DONE", "CACHED")
 
@@ -121,19 +122,17 @@ class FileResults:
             axes[VERIFY] = _STATUS[verdict.status]
             if verdict.status in GOOD:
                 findings = _after_verdicts(findings, answer_of(verdict.body or b""))
-        elif self._form.verifies and findings and all(unit.status in GOOD for unit in units):
+        elif self._form.verifies and must_be_verified(findings) and set(axes.values()) <= _ANSWERED:
             axes[VERIFY] = "PENDING"
-        costs = [unit.cost_usd for unit in everything if unit.cost_usd is not None]
-        ends = [unit.finished_utc for unit in everything if unit.finished_utc is not None]
         return FileReview(
             path=file.path,
             hash=file.hash,
             status=status_of_all(axes.values()),
-            updated_utc=max(ends, default=None),
+            updated_utc=max((unit.finished_utc for unit in everything if unit.finished_utc), default=None),
             error=_error_of(everything),
             axes=axes,
             findings=findings,
-            cost_usd=sum(costs) if costs else None,
+            cost_usd=_cost_of(everything),
             tokens=sum((unit.input_tokens or 0) + (unit.output_tokens or 0) for unit in everything),
         )
 
@@ -171,6 +170,12 @@ def _after_verdicts(findings: tuple[Finding, ...], text: str) -> tuple[Finding, 
         return after_verdicts(findings, text)
     except Unreadable:
         return findings
+
+
+def _cost_of(units: Sequence[UnitResult]) -> float | None:
+    """None: no price is known."""
+    costs = [unit.cost_usd for unit in units if unit.cost_usd is not None]
+    return sum(costs) if costs else None
 
 
 def _error_of(units: Sequence[UnitResult]) -> str:
