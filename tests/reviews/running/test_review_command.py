@@ -313,3 +313,19 @@ def test_a_file_without_a_finding_that_counts_needs_no_verification(make_tree: T
     assert done.code == 0, done.err
     assert "3 completed, 0 errored, 0 skipped" in done.out
     assert tree.sent() == 2 * len(FILES), "each was corrected, and none verified"
+
+
+def test_odd_names_are_reviewed_and_reach_no_terminal(tree: Tree) -> None:
+    odd = ("src/two\nlines.py", "src/red\x1b[31m.py", "src/a:tests.py", f"src/{'long' * 60}.py", "src/ü 1.py")
+    for path in odd:
+        tree.write(path, "odd = 1\n")
+    done = tree.review("--axis", "tests", "--out", "all.json")
+    assert done.code == 0, done.err
+    assert "8 completed, 0 errored, 0 skipped; 0 left out" in done.out
+    assert "\x1b[31m" not in done.out + done.err
+    assert set(odd) <= set(tree.statuses())
+    assert len(tree.reviews()) == 8
+    assert "\x1b[31m" not in tree.headway("review", "src", "--dry-run").out
+    sent = tree.sent()
+    assert tree.review("--axis", "tests").code == 0
+    assert tree.sent() == sent
