@@ -747,7 +747,7 @@ FROM (SELECT * FROM units WHERE route = ? LIMIT ?) AS tried
 WHERE status = 'succeeded' AND input_tokens IS NOT NULL AND finished_utc >= started_utc;
 
 -- name: turn_totals
--- Of the units of a route: what their last attempts took, and then what the answers took that were corrected in the same conversation.
+-- Of the units of a route: what they took, and then what the answers took that were corrected in the same conversation.
 SELECT total(input_tokens), total(output_tokens), total(finished_utc - started_utc), total(cost_usd)
 FROM units WHERE route = ?1 AND status = 'succeeded'
 UNION ALL

@@ -546,8 +546,9 @@ class Store:
 
     def turn_totals(self, route: int) -> tuple[TurnTotals, TurnTotals]:
         """What the last attempts of the units of a route took together, and what the answers took that were corrected."""
-        last, corrected = (TurnTotals(*row) for row in self._db.execute("turn_totals", (route,)))
-        return last, corrected
+        units, corrected = (TurnTotals(*row) for row in self._db.execute("turn_totals", (route,)))
+        # A unit has the cost of all its attempts, but the tokens and the time of the last one.
+        return msgspec.structs.replace(units, cost_usd=units.cost_usd - corrected.cost_usd), corrected
 
     def program_runs(
         self, provider: str, model: str, most: int, routes: Collection[int] | None = None

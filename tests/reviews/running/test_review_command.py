@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+import time
 from threading import Timer
 
 from tests.reviews.running.conftest import ANSWERS, AXES, FILES, Tree, Trees, finding
 
+from headway.config.routing import Target
+from headway.reviews.findings.review_prompt import ReviewQuestion
+from headway.reviews.running.review_requests import QuestionRequests
 from headway.testing import fake_provider
 
 
@@ -188,7 +193,7 @@ def test_only_changes_are_reviewed(tree: Tree) -> None:
     assert tree.sent() == 1
     job = json.loads(tree.headway("jobs", "--json").out)[0]["job"]
     assert "+one = 11" in tree.headway("show", job, "src/one.py:correctness").out
-    assert "src/one.py" in done.out.split("1 file differs from HEAD")[1], "what has changed"
+    assert "src/one.py" in done.out.split("The change:")[1], "what has changed"
 
 
 def test_what_is_staged_is_reviewed_as_it_is_staged(tree: Tree) -> None:
@@ -279,3 +284,24 @@ def test_an_interrupted_review_is_resumed_by_its_name(make_tree: Trees) -> None:
         assert resumed.code == 0, resumed.err
     assert set(tree.statuses().values()) == {"DONE"}
     assert (tree.root / "a.md").exists(), "its reports are written"
+
+
+def test_a_review_in_the_background(tree: Tree) -> None:
+    command = [sys.executable, "-m", "headway", "review", "src", "--model", "alpha/m", "--detach", "--json"]
+    started = subprocess.run(command, cwd=tree.root, capture_output=True, text=True, check=True)
+    job = json.loads(started.stdout)["job"]
+    give_up_at = time.monotonic() + 30.0
+    while json.loads(tree.headway("status", job, "--json").out)["state"] != "complete":
+        assert time.monotonic() < give_up_at, "it does not end"
+        time.sleep(0.05)
+    assert tree.review().code == 0
+    assert set(tree.statuses().values()) == {"DONE"}
+
+
+def test_agents_that_review_change_nothing() -> None:
+    target = Target("claude", "claude", "sonnet")
+    question = ReviewQuestion(system="SYSTEM", prompt="File: a.py", schema={"type": "object"})
+    row = json.loads(QuestionRequests(target).row("a.py:tests", question).body)
+    assert row["agent"] == {"permission_mode": "plan"}
+    assert row["prompt"].startswith("File: a.py")
+    assert "SYSTEM" in row["prompt"]

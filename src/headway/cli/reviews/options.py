@@ -44,7 +44,7 @@ _REVIEW = (
     click.option("--baseline", metavar="FILE|JOB", help="Leave findings out of reports that a report (.json, .sarif) or an earlier review has."),
     click.option("--fail-on", type=click.Choice(_SEVERITIES), help="Exit with code 5 if a finding is as grave as this, or graver."),
     click.option("--dry-run", is_flag=True, help="List what would be reviewed; send and write nothing."),
-    click.option("--estimate", is_flag=True, help="Predict files, tokens, cost and time; send and write nothing."),
+    click.option("--estimate", is_flag=True, help="Predict files, tokens, cost and time; send nothing."),
     click.option("--name", callback=job_name, metavar="NAME", help="Name of the new job."),
     click.option("--fresh", is_flag=True, help="Start over as a new job, and ask everything again."),
 )  # fmt: skip
