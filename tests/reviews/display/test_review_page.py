@@ -87,7 +87,7 @@ def test_order_by_file(page: Page) -> None:
 def test_a_file_shows_its_findings(page: Page) -> None:
     files = grid(page, "Files")
     files.scroll_into_view_if_needed()
-    assert files.locator("tbody th").all_inner_texts() == [review.path for review in shop_files()]
+    expect(files.locator("tbody th")).to_have_text([review.path for review in shop_files()])
     page.get_by_label("Status of files").select_option("error")
     expect(files.locator("tbody th")).to_have_text(["src/shop/payments.py"])
     expect(files).to_contain_text("security, performance: 429 after 5 retries")
