@@ -1,7 +1,7 @@
 # Everything that a developer or CI runs. Everything is installed into .venv and .cache.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test some check crash soak fuzz bench servers dbos clis promptfoo axe lock audit clean rebuild
+.PHONY: help setup demo test some check crash soak fuzz bench servers dbos clis promptfoo axe sarif lock audit clean rebuild
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
@@ -32,6 +32,7 @@ CLIS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-clis/$(shell sha256sum te
 # promptfoo takes 1.6 GB, and is shared in the same way (bench/evals/promptfoo.py finds it).
 PROMPTFOO := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-promptfoo/$(shell sha256sum tests/evals_real/package.json | cut -c1-12)
 AXE := .cache/axe/.setup-$(shell sha256sum tests/evals/html/package.json | cut -c1-12)
+SARIF := .cache/sarif/.setup-$(shell sha256sum tests/reviews/display/package.json | cut -c1-12)
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +122,15 @@ axe: $(AXE) ## install axe-core into .cache, which judges the accessibility of p
 $(AXE): tests/evals/html/package.json
 	@command -v npm >/dev/null || { echo "headway: npm is needed to install axe-core — run: apt-get install npm" >&2; exit 1; }
 	@mkdir -p .cache/axe && cp $< .cache/axe/ && npm install --prefix .cache/axe --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+sarif: $(SARIF) ## install Microsoft's SARIF validator into .cache, for tests/reviews (needs npm, 104 MB)
+
+# npm leaves the program without the right to run.
+$(SARIF): tests/reviews/display/package.json
+	@command -v npm >/dev/null || { echo "headway: npm is needed to install the SARIF validator — run: apt-get install npm" >&2; exit 1; }
+	@mkdir -p .cache/sarif && cp $< .cache/sarif/ && npm install --prefix .cache/sarif --no-package-lock --no-audit --no-fund --loglevel=error
+	@chmod +x .cache/sarif/node_modules/@microsoft/sarif-multitool-linux/Sarif.Multitool
 	@touch $@
 
 bench: setup ## measure, and write bench/RESULTS.md (SECTION=overhead: one section of it)

@@ -22,6 +22,7 @@ _WAITS: Final[dict[WaitCode, str]] = {
     WaitCode.OTHER_JOBS: "other jobs use all of its concurrency",
     WaitCode.CONCURRENCY: "concurrency: {limit} in flight",
     WaitCode.GLOBAL_CAP: "global cap: {limit} in flight",
+    WaitCode.GROUP_CAP: "--concurrency: {limit} at a time",
     WaitCode.RETRY_AFTER: "retry-after",
     WaitCode.START_DELAY: "delay between starts",
     WaitCode.BUDGET: "budget",

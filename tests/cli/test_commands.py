@@ -61,7 +61,7 @@ def completed(*words: str) -> set[str]:
 
 
 def test_a_shell_completes_commands_flags_values_and_files() -> None:
-    assert completed("re") == {"plain,report", "plain,resume", "plain,retry"}
+    assert completed("re") == {"plain,report", "plain,resume", "plain,retry", "plain,review"}
     assert completed("run", "--log-f") == {"plain,--log-file", "plain,--log-format"}
     assert completed("run", "--log-format", "j") == {"plain,json"}
     assert completed("run", "que") == {"file,que"}

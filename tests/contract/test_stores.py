@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 import pytest
@@ -28,6 +29,7 @@ from headway.stores.records import (
     RecordedStart,
     StoredClaim,
     StoredRoute,
+    TurnTotals,
     UnitChange,
     UnitEndRow,
     UnitResult,
@@ -1182,6 +1184,43 @@ def test_usage_samples_of_a_model_have_the_newest_job_first(store: Store) -> Non
     assert store.usage_samples("alpha", "m", 10, [oldest]) == [UsageSample(10, 1, 3, 5, 1, 0.5, oldest)]
     assert store.usage_samples("alpha", "other", 10) == []
     assert store.usage_samples("beta", "m", 10) == []
+
+
+def test_answers_that_were_corrected_are_summed_up_apart(store: Store) -> None:
+    job, _, lane = begun(store, 4)
+    route = store.routes(job)[0].id
+    batch = WriteBatch(job)
+    took: dict[str, Any] = {
+        "started_utc": 297.0,
+        "finished_utc": 299.0,
+        "input_tokens": 40,
+        "output_tokens": 7,
+        "cost_usd": 0.5,
+    }
+    for index in (1, 2):
+        batch.attempts.append(Attempt(index, 1, lane, "failed", **took))
+    batch.attempts.append(Attempt(3, 1, lane, "failed", started_utc=1.0, finished_utc=9.0))
+    for index in (1, 2, 3):
+        batch.change(index, UnitChange("pending", tries=1))
+    store.commit(batch)
+    last: dict[str, Any] = {
+        "started_utc": 299.5,
+        "input_tokens": 50,
+        "output_tokens": 5,
+        "cost_usd": 1.5,
+        "tries": 1,
+    }
+    end(store, job, 0, "succeeded", **last)
+    end(store, job, 1, "succeeded", **{**last, "cost_usd": 2.0})
+    end(store, job, 2, "failed", **last)
+    end(store, job, 3, "succeeded", **last)
+
+    of_last, corrected = store.turn_totals(route)
+    assert of_last == TurnTotals(150.0, 15.0, 1.5, 4.5)
+    assert corrected == TurnTotals(40.0, 7.0, 2.0, 0.5), (
+        "only of units with an answer; a failure without one took no tokens"
+    )
+    assert store.turn_totals(route + 1) == (TurnTotals(), TurnTotals())
 
 
 def test_units_and_usage_samples_have_their_family(store: Store) -> None:

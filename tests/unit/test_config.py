@@ -916,6 +916,8 @@ def test_the_page_has_every_key_in_its_table() -> None:
     assert prices == list(toml_schema.PRICES)
     assert sections["`[providers.NAME.retry]`"] == list(toml_schema.RETRY)
     assert sections["`[run]`"] == list(toml_schema.RUN)
+    assert sections["`[review]`"] == list(toml_schema.REVIEW)
+    assert sections["`[[review.instructions]]`"] == list(toml_schema.INSTRUCTION)
 
 
 def test_the_pages_example_is_valid(tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ WAITS: list[tuple[Wait, str]] = [
     (Wait(WaitCode.OTHER_JOBS), "other jobs use all of its concurrency"),
     (Wait(WaitCode.CONCURRENCY, limit=4), "concurrency: 4 in flight"),
     (Wait(WaitCode.GLOBAL_CAP, limit=4), "global cap: 4 in flight"),
+    (Wait(WaitCode.GROUP_CAP, limit=4), "--concurrency: 4 at a time"),
     (Wait(WaitCode.RETRY_AFTER, 5.0), "retry-after"),
     (Wait(WaitCode.START_DELAY, 5.0), "delay between starts"),
     (Wait(WaitCode.BUDGET), "budget"),

@@ -115,3 +115,12 @@ def test_a_late_one_changes_nothing() -> None:
     run.at(0.0)
     run.at(1.0, ok(0))
     assert run.at(2.0, unfit(Unit(0, "a"))).commands == []
+
+
+def test_a_free_rejection_costs_no_attempt() -> None:
+    run = Run([Unit(0, "a")], lane_spec(retry=RetryPolicy(max_attempts=1)))
+    run.at(0.0)
+    again = AnswerRejected(0, Outcome(), "a quote is not there", Unit(0, "a"), is_free=True)
+    assert run.at(1.0, again).started == [0]
+    last = AnswerRejected(0, Outcome(), "unreadable")
+    assert run.at(2.0, last).ended == {0: "failed"}

@@ -33,6 +33,10 @@ INTERRUPTED = 130  # What shells report for a process that SIGINT ended: 128 + 2
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("headway.cli.run:command", "Run a batch or a flow; the same file again resumes it."),
     "eval": ("headway.cli.evals.command:command", "Compare prompts and providers on tests."),
+    "review": (
+        "headway.cli.reviews.command:command",
+        "Review the files of a tree; one unit a file and axis.",
+    ),
     "ask": ("headway.cli.ask:command", "Ask one question; the answer is streamed."),
     "plan": (
         "headway.cli.plan:command",

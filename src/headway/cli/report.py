@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from headway.stores.records import Job
     from headway.stores.store import Store
 
-#: The kind of job that has a page of its own.
+#: The kinds of job that have a page of their own.
 _EVAL: Final = "eval"
+_REVIEW: Final = "review"
 
 
 @click.command(
@@ -37,7 +38,7 @@ def command(
     job: str | None, out: Path | None, force: bool, as_json: bool, config: Path | None, db: str | None
 ) -> None:
     """Write a report of JOB (default: the latest) as one HTML file: its totals, lanes and failures, and its units with their status, attempts,
-    cost and answer, with filters and a search. The report of an eval has its matrix, pass rates and answers side by side. The file needs no other file and loads nothing, so it can be sent to a colleague. It has the
+    cost and answer, with filters and a search. The report of an eval has its matrix, pass rates and answers side by side; that of a review its files with their findings. The file needs no other file and loads nothing, so it can be sent to a colleague. It has the
     answers of the job in it: send it to those who may read them.
 
     A job that still runs is reported as it is now. --json prints the name of the job and the path of the file.
@@ -80,7 +81,7 @@ def _write(settings: Config, store: Store, job: Job, path: Path) -> None:
     from headway.batch.output_file import unwritable
     from headway.stores.files import Replacement
 
-    write_page_of = _write_eval if job.kind == _EVAL else _write_job
+    write_page_of = {_EVAL: _write_eval, _REVIEW: _write_review}.get(job.kind, _write_job)
     try:
         with Replacement(path) as fresh:
             write_page_of(fresh.file, settings, store, job)
@@ -96,6 +97,13 @@ def _write_eval(file: BinaryIO, _settings: Config, store: Store, job: Job) -> No
 
     view = eval_view(store, job)
     write_eval_page(file, view, eval_statistics(view))
+
+
+def _write_review(file: BinaryIO, _settings: Config, store: Store, job: Job) -> None:
+    from headway.display.html.review_page import write_review_page
+    from headway.reviews.running.view import review_view
+
+    write_review_page(file, review_view(store, job))
 
 
 def _write_job(file: BinaryIO, settings: Config, store: Store, job: Job) -> None:

@@ -83,6 +83,15 @@ def count(value: object) -> int:
     return value
 
 
+def files_at_once(value: object) -> int:
+    """How many files are reviewed at once; 0: as many as the lanes take."""
+    if value == "auto":
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_COUNT:
+        raise expected('"auto" or a whole number of 1 or more', value)
+    return value
+
+
 def attempts(value: object) -> int:
     """A whole number of 1 or more."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_COUNT:
@@ -203,6 +212,18 @@ def below(value: object) -> str:
     return value
 
 
+def folder_in_tree(value: object) -> str:
+    """A folder below the tree that is reviewed."""
+    if (
+        not isinstance(value, str)
+        or not value.strip("./")
+        or value.startswith("/")
+        or ".." in value.split("/")
+    ):
+        raise expected('a folder below the tree, such as ".headway/reviews"', value)
+    return text(value).rstrip("/")
+
+
 def duration(value: object) -> float:
     """Seconds, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -257,6 +278,20 @@ def text(value: object) -> str:
     if not value.isprintable():
         raise ValueError("expected a string without line breaks and control characters")
     return value
+
+
+def paragraphs(value: object) -> str:
+    """A text that is not blank, of any number of lines."""
+    if not isinstance(value, str) or not value.strip():
+        raise expected("a text", value)
+    return value.strip()
+
+
+def path_patterns(value: object) -> tuple[str, ...]:
+    """Patterns of paths, as in .gitignore."""
+    if not isinstance(value, list) or not value:
+        raise expected('a list of patterns, such as ["src/**", "*.py"]', value)
+    return tuple(text(pattern) for pattern in value)
 
 
 def variable(value: object) -> str:

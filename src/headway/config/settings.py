@@ -221,6 +221,27 @@ class RunConfig(msgspec.Struct, frozen=True):
     max_wait_s: float = 0.0
 
 
+class ReviewInstruction(msgspec.Struct, frozen=True):
+    """`[[review.instructions]]`: what the reviewer of some files is told. `path` is a pattern, as in .gitignore."""
+
+    path: str
+    text: str
+
+
+class ReviewConfig(msgspec.Struct, frozen=True):
+    """`[review]`: what `headway review` does without flags. Paths and patterns are relative to the tree."""
+
+    #: Files at once; 0: as many as the lanes take.
+    concurrency: int = 4
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    max_file_size: int = 1_000_000
+    #: The longest part of a file, in tokens as they are estimated.
+    max_part_tokens: int = 30_000
+    out_dir: str = ".headway/reviews"
+    instructions: tuple[ReviewInstruction, ...] = ()
+
+
 class Config(msgspec.Struct, frozen=True):
     """All settings. `root` is the directory of the file, or the working directory without a file."""
 
@@ -230,6 +251,7 @@ class Config(msgspec.Struct, frozen=True):
     db: str
     providers: dict[str, ProviderConfig] = {}
     run: RunConfig = RunConfig()
+    review: ReviewConfig = ReviewConfig()
     #: Whether a flag, the environment or the file names `db`. Otherwise it is the default.
     db_is_named: bool = False
     #: Whether no file names `providers`: they stand for the keys that are set, and change with them.

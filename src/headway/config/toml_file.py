@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from headway.config import checks, toml_schema
 from headway.config.kinds import KINDS, TableError, why_not
-from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig
+from headway.config.settings import (
+    Config,
+    ProviderConfig,
+    RetryConfig,
+    ReviewConfig,
+    ReviewInstruction,
+    RunConfig,
+)
 from headway.core.model import LaneLimits, Price
 from headway.errors import ConfigError
 
@@ -72,7 +79,26 @@ class _File:
             raise self._wrong("db", str(error)) from None
         providers = self._providers(top.get("providers", {}))
         run = RunConfig(**self._table(top.get("run", {}), toml_schema.RUN, "run"))
-        return Config(self.path, self.root, db, providers, run, db_is_named="db" in top)
+        review = self._review(top.get("review", {}))
+        return Config(self.path, self.root, db, providers, run, review, db_is_named="db" in top)
+
+    def _review(self, table: object) -> ReviewConfig:
+        fields = self._table(table, toml_schema.REVIEW, "review")
+        place = dotted("review", "instructions")
+        listed = fields.pop("instructions", [])
+        if not isinstance(listed, list):
+            raise self._wrong(place, "expected tables: [[review.instructions]] with path and text")
+        return ReviewConfig(
+            **fields,
+            instructions=tuple(self._instruction(one, f"{place}[{at}]") for at, one in enumerate(listed)),
+        )
+
+    def _instruction(self, table: object, place: str) -> ReviewInstruction:
+        fields = self._table(table, toml_schema.INSTRUCTION, place)
+        for key in toml_schema.INSTRUCTION:
+            if key not in fields:
+                raise self._wrong(dotted(place, key), "missing")
+        return ReviewInstruction(**fields)
 
     def _providers(self, tables: object) -> dict[str, ProviderConfig]:
         named = self._named(tables, "providers")

@@ -15,7 +15,7 @@ from headway.config.kinds import KINDS, kind_name
 LATER: Final = None
 Keys = Mapping[str, Check | None]
 
-TOP: Final[Keys] = {"db": LATER, "providers": LATER, "run": LATER}
+TOP: Final[Keys] = {"db": LATER, "providers": LATER, "run": LATER, "review": LATER}
 #: Keys of a provider of any kind besides `kind`; `provider_keys` adds those of the kinds.
 _ANY_PROVIDER: Final[Keys] = {
     "api_key_env": checks.variable,
@@ -68,6 +68,16 @@ RUN: Final[Keys] = {
     "cache": checks.cache_mode,
     "order": checks.order_name,
 }
+REVIEW: Final[Keys] = {
+    "concurrency": checks.files_at_once,
+    "include": checks.path_patterns,
+    "exclude": checks.path_patterns,
+    "max_file_size": checks.size,
+    "max_part_tokens": checks.attempts,
+    "out_dir": checks.folder_in_tree,
+    "instructions": LATER,
+}
+INSTRUCTION: Final[Keys] = {"path": checks.text, "text": checks.paragraphs}
 
 
 def provider_keys() -> Keys:
@@ -89,6 +99,8 @@ TABLES: Final[Mapping[str, Keys]] = {
     "providers.NAME.prices": PRICES,
     "providers.NAME.models.MODEL": MODEL,
     "run": RUN,
+    "review": REVIEW,
+    "review.instructions": INSTRUCTION,
 }
 #: Fields whose names have a unit that the keys do not have.
 FIELDS: Final = {
@@ -112,7 +124,7 @@ _MUCH_MORE_SIMILAR: Final = 0.2
 
 
 #: Keys whose values are tables.
-_TABLE_NAMES: Final = ("providers", "run", "limits", "retry", "prices", "models")
+_TABLE_NAMES: Final = ("providers", "run", "review", "limits", "retry", "prices", "models")
 
 
 def unknown_key(key: str, known: Iterable[str], *, is_table: bool = False) -> str:

@@ -48,13 +48,14 @@ class AnswerRejected(msgspec.Struct, frozen=True, gc=False):
     """The provider answered, but the answer does not fit what was asked for. The lane succeeded, the unit did not.
 
     `outcome` is that of the attempt, without a kind. `again` is the unit for its next attempt, which also tells the model what was
-    wrong with the answer; None: the unit ends.
+    wrong with the answer; None: the unit ends. `is_free`: the unit pays no attempt, so it goes on even if it has none left.
     """
 
     index: int
     outcome: Outcome
     message: str
     again: Unit | None = None
+    is_free: bool = False
 
 
 class Cancelled(msgspec.Struct, frozen=True, gc=False):

@@ -24,6 +24,7 @@ def check(scheduler: Scheduler) -> None:
     _check_permits(scheduler)
     _check_places(scheduler)
     _check_exclusion(scheduler)
+    _check_group_cap(scheduler)
     _check_rendering(scheduler)
     _check_fetches(scheduler)
     _check_budget(scheduler)
@@ -88,6 +89,14 @@ def _check_exclusion(scheduler: Scheduler) -> None:
         assert group in groups or group in queued, (
             f"unit {entry.unit.index} waits for group {group}, which is free"
         )
+
+
+def _check_group_cap(scheduler: Scheduler) -> None:
+    """No more groups are in flight than may be, and each is counted while one of its units is."""
+    cap = scheduler.group_cap
+    groups = Counter(entry.unit.group for entry in scheduler.out.values() if entry.unit.group)
+    assert groups == cap.in_flight, f"{groups} in flight by group, {cap.in_flight} counted"
+    assert not cap.most or len(groups) <= cap.most, f"{len(groups)} groups are in flight, not {cap.most}"
 
 
 def _check_fetches(scheduler: Scheduler) -> None:

@@ -164,6 +164,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     submitted_at: float = 0.0
     #: Units with the same number run one at a time, in any lane; 0: with any other.
     exclusive: int = 0
+    #: Units with the same number count as one for `Settings.max_groups`; 0: it does not count.
+    group: int = 0
     #: How it is retried, if not as its lane says.
     retry: RetryPolicy | None = None
 
@@ -378,6 +380,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Settings of the whole run. 0 (or None) is no cap, except for `max_hold_s`: 0 waits for no hold at all."""
 
     concurrency: int = 0
+    #: How many groups of units may be in flight at once (`Unit.group`).
+    max_groups: int = 0
     #: How many requests the process can have in flight; 0: not known. `SetMaxInFlight` changes it.
     max_in_flight: int = 0
     max_cost_usd: float = 0.0

@@ -225,6 +225,7 @@ class WaitCode(StrEnum):
     OTHER_JOBS = "other_jobs"
     CONCURRENCY = "concurrency"
     GLOBAL_CAP = "global_cap"
+    GROUP_CAP = "group_cap"
     RETRY_AFTER = "retry_after"
     START_DELAY = "start_delay"
     BUDGET = "budget"

@@ -302,6 +302,8 @@ def _wait(scheduler: Scheduler, lane: LaneState, now: float) -> Wait | None:
         return Wait(WaitCode.CONCURRENCY, limit=lane.window.size)
     if scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
         return Wait(WaitCode.GLOBAL_CAP, limit=scheduler.concurrency)
+    if scheduler.group_cap.is_waiting(lane):
+        return Wait(WaitCode.GROUP_CAP, limit=scheduler.group_cap.most)
     if scheduler.serial_phase and (scheduler.serial is None or scheduler.serial.lane is not lane):
         return Wait(WaitCode.SERIAL_FIRST)
     if lane.hold.paused_until > now:

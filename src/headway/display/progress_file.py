@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,9 +18,11 @@ from headway.stores.records import Job, JobEvent, UnknownOutcome
 class ProgressFile(Observer):
     """An observer that writes the file. Each version is one consistent state of the run."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, more: Callable[[], Mapping[str, Any]] = dict) -> None:
+        """`more`: further fields, those that a kind of job has."""
+        self._path, self._more = path, more
         self._agents: dict[int, AgentActivity] = {}
+        self._last: View | None = None
 
     def activity(self, activity: AgentActivity) -> None:
         """Remember what an agent does: `moved` writes the file."""
@@ -34,11 +38,15 @@ class ProgressFile(Observer):
         """Do nothing: `moved` writes the file."""
 
     def moved(self, view: View) -> None:
+        self._last = view
         try:
-            data = (
-                msgspec.json.encode({"version": VERSION, **progress_fields(view, self._agents.values())})
-                + b"\n"
-            )
+            fields = progress_fields(view, self._agents.values())
+            data = msgspec.json.encode({"version": VERSION, **fields, **self._more()}) + b"\n"
             write_own(self._path, JOB_LEVELS, data, make=True)
         except OSError:
             return  # A run continues without its progress file.
+
+    def finish(self) -> None:
+        """Write the file once more: the results of the run are written now."""
+        if self._last is not None:
+            self.moved(self._last)

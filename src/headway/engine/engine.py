@@ -116,7 +116,7 @@ class Engine(SchedulerDriver):
         self._source = StoreSource(
             store, job.id, spec.routes, serial=spec.serial, has_serial=job.serial > 0, only=only,
             leaders=spec.cache is not None, renders=spec.render is not None,
-            grows=spec.grow is not None, exclusive=spec.exclusive,
+            grows=spec.grow is not None, exclusive=spec.exclusive, groups=spec.groups,
             held=HeldUnits.of(store, job.id, grown) if spec.grow_hands_out else None,
         )  # fmt: skip
         scheduler = Scheduler([lane.spec for lane in spec.lanes.values()], settings_of(spec, now), now)

@@ -79,6 +79,13 @@ class AttemptListener(Protocol):
         """
 
 
+class UnitGroups(msgspec.Struct, frozen=True):
+    """Units (by index) that belong together: at most so many groups are in flight at once. `of` is the number of a unit's group; 0: none."""
+
+    most: int
+    of: Callable[[int], int]
+
+
 class RunSpec(msgspec.Struct, frozen=True):
     """One run of one job. `routes` has each of the job's routes by its number in the store."""
 
@@ -122,6 +129,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     lengths: dict[str, list[tuple[Size, float]]] = {}
     #: The groups of units that have another one than their route, by index.
     exclusive: dict[int, int] = {}
+    #: Groups of units of which only some are in flight at once; None: units have no groups.
+    groups: UnitGroups | None = None
     #: Which units are added when units end; None: the job has all of its units from the start.
     grow: Grow | None = None
     #: Whether `grow` also returns units that the job has had from an earlier run: each runs when it is returned, and not before.

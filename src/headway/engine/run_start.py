@@ -23,6 +23,7 @@ def settings_of(spec: RunSpec, now: float) -> Settings:
     """The scheduler's settings for a run that begins now."""
     return Settings(
         concurrency=spec.concurrency,
+        max_groups=0 if spec.groups is None else spec.groups.most,
         max_cost_usd=spec.max_cost_usd,
         deadline_at=now + spec.max_duration_s if spec.max_duration_s else None,
         max_wait_s=spec.max_wait_s,

@@ -6,6 +6,7 @@ import msgspec
 
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import Costs, LaneSpec, Price
+from headway.engine.run_spec import UnitGroups
 from headway.forecast.answer_model import AnswerModel
 
 
@@ -95,3 +96,5 @@ class RunOptions(msgspec.Struct, frozen=True):
     delay_s: float = 0.0
     #: Agents work side by side, even if they may write: `--worktree` or `--shared-directory`.
     side_by_side: bool = False
+    #: Units of which only some groups are in flight at once: the files of a review.
+    groups: UnitGroups | None = None

@@ -54,7 +54,9 @@ def forecast(
 ) -> Forecast:
     """The forecast of these loads, each on its route."""
     serial = options.serial or any(row.serial for load in loads for row in load.sample)
-    chosen = choose(loads, routes, most, together=bool(options.concurrency) or serial)
+    chosen = choose(
+        loads, routes, most, together=bool(options.concurrency) or serial or options.groups is not None
+    )
     results: dict[str, dict[str, _LaneResult]] = {key: {} for key in lanes}
     for variant in VARIANTS:
         trial = try_out(chosen, routes, lanes, options, variant, utc)
@@ -187,6 +189,8 @@ class _Work:
                 samples[one.load].append(one)
         for place, sample in samples.items():
             self._add(lane_trial, known, place, sample)
+        #: Seconds of all groups, one after the other, if the units of a group run at once.
+        self.groups_s = _groups_s(lane_trial, samples)
 
     def _add(
         self, lane_trial: _TrialOfLane, known: LaneKnowledge, place: int, sample: list[TrialUnit]
@@ -215,6 +219,17 @@ class _Work:
             self.cost_usd += _cost(route.price, whole, [one.drawn for one in sample], share)
         else:
             self.cost_usd = None
+
+
+def _groups_s(lane_trial: _TrialOfLane, samples: dict[int, list[TrialUnit]]) -> float:
+    if lane_trial.options.groups is None:
+        return 0.0
+    longest: dict[int, float] = {}
+    for one in (one for sample in samples.values() for one in sample):
+        group = lane_trial.options.groups.of(one.row.index)
+        longest[group] = max(longest.get(group, 0.0), one.drawn.took_s)
+    requests = sum(lane_trial.loads[place].requests for place in samples)
+    return sum(longest.values()) * requests / max(1, sum(map(len, samples.values())))
 
 
 def _cost(price: Price, whole: Usage, sample: list[DrawnUsage], share: float) -> float:
@@ -256,6 +271,8 @@ def _bounds(
         bounds[f"{slots:,} in flight"] = max(work.longest_s, work.took_s / slots)
     if options.concurrency:
         bounds["--concurrency"] = max(work.longest_s, work.took_s / options.concurrency)
+    if options.groups is not None:
+        bounds["--concurrency"] = max(work.longest_s, work.groups_s / options.groups.most)
     if options.serial:
         bounds["one at a time"] = max(work.took_s, (requests - 1) * options.delay_s + work.shortest_s)
     if lane.hold.until > 0.0:

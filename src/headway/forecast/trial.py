@@ -17,7 +17,7 @@ from headway.core.lanes.lane_memory import import_lane, rebuild_levels
 from headway.core.model import LaneLimits, Settings, Unit, Usage
 from headway.core.scheduler import Scheduler
 from headway.core.unit_source import FedScheduler, ListSource
-from headway.engine.run_spec import UnitRoute
+from headway.engine.run_spec import UnitGroups, UnitRoute
 from headway.engine.units.unit_cursors import unit_of
 from headway.forecast.answer_model import DrawnUsage
 from headway.forecast.assumed_provider import (
@@ -67,7 +67,7 @@ def choose(
     for load, route in zip(loads, routes, strict=True):
         totals[route.lane] = totals.get(route.lane, 0) + load.requests
     shares = {lane: min(1.0, most / total) for lane, total in totals.items()}
-    if together:
+    if together and shares:
         shares = dict.fromkeys(shares, min(shares.values()))
     chosen = []
     for load, route in zip(loads, routes, strict=True):
@@ -89,7 +89,7 @@ def try_out(
 ) -> Trial:
     """Run the sample once."""
     tried = _drawn(chosen, routes, variant)
-    units = [_unit(place, one, routes) for place, one in enumerate(tried)]
+    units = [_unit(place, one, routes, options.groups) for place, one in enumerate(tried)]
     truths = [truth_of(one.drawn, one.row.max_tokens) for one in tried]
     source = ListSource([] if options.serial else [unit for unit, one in zip(units, tried, strict=True) if not one.row.serial],
                         serial=[unit for unit, one in zip(units, tried, strict=True) if options.serial or one.row.serial])  # fmt: skip
@@ -129,11 +129,12 @@ def evenly(n: int, seed: int) -> Callable[[], float]:
     return chain.from_iterable(draws).__next__
 
 
-def _unit(place: int, one: TrialUnit, routes: Sequence[ForecastRoute]) -> Unit:
+def _unit(place: int, one: TrialUnit, routes: Sequence[ForecastRoute], groups: UnitGroups | None) -> Unit:
     """A unit as the engine's source makes it. Its family is new, as in a new job."""
     row = one.row
     pending = PendingUnit(place, row.chars, row.max_tokens, row.priority, -1 - one.load)
-    return unit_of(pending, UnitRoute(routes[one.load].lane))
+    unit = unit_of(pending, UnitRoute(routes[one.load].lane))
+    return unit if groups is None else msgspec.structs.replace(unit, group=groups.of(row.index))
 
 
 def truth_of(drawn: DrawnUsage, max_tokens: int) -> Truth:
@@ -148,7 +149,8 @@ def restored_scheduler(
     lanes: dict[str, LaneKnowledge], options: RunOptions, variant: str, utc: float
 ) -> Scheduler:
     """The scheduler as the engine would restore it now."""
-    settings = Settings(concurrency=options.concurrency, delay_s=options.delay_s)
+    groups = 0 if options.groups is None else options.groups.most
+    settings = Settings(concurrency=options.concurrency, max_groups=groups, delay_s=options.delay_s)
     scheduler = Scheduler([known.spec for known in lanes.values()], settings, 0.0)
     for key, known in lanes.items():
         lane = scheduler.lanes[key]

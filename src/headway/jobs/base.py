@@ -12,14 +12,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Protocol, Self
+from typing import Any, BinaryIO, ClassVar, Final, Literal, Protocol, Self
 
 import msgspec
 
 from headway.config import Config
 from headway.core.model import RetryPolicy
 from headway.core.reasons import LaneBudgetSpent
-from headway.engine.run_spec import Render, RouteAnswerCheck
+from headway.engine.run_spec import Render, RouteAnswerCheck, UnitGroups
 from headway.errors import UsageError
 from headway.jobs.output_options import Order as Order
 from headway.jobs.output_options import OutputOptions as OutputOptions
@@ -54,25 +54,35 @@ class IngestOptions(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, warn=lambda text: None)
 
 
+_DEFAULT: Final = RetryPolicy()
+
+
 class RoutePolicy(msgspec.Struct, frozen=True):
     """How the units of a route are retried, and the timeout of an attempt. None: as for all units of the lane or the run.
 
-    `base_s` is the first wait; `linear`: waits grow by it each time instead of doubling.
+    `base_s` is the first wait, `cap_s` the longest; `linear`: waits grow by `base_s` each time instead of doubling. `replaces_default`: only if
+    the settings of the lane have no waits of their own.
     """
 
     attempts: int | None = None
     base_s: float | None = None
     linear: bool | None = None
     timeout_s: float | None = None
+    cap_s: float | None = None
+    replaces_default: bool = False
 
     def retry(self, lane: RetryPolicy) -> RetryPolicy | None:
         """The policy for retries on a lane; None: the lane's."""
+        if self.replaces_default and (lane.base_s, lane.cap_s) != (_DEFAULT.base_s, _DEFAULT.cap_s):
+            return None
         own = {"max_attempts": self.attempts, "base_s": self.base_s, "linear": self.linear}
         changed = {name: value for name, value in own.items() if value is not None}
         if not changed:
             return None
         # A first wait above the cap is meant.
-        return msgspec.structs.replace(lane, **changed, cap_s=max(lane.cap_s, self.base_s or 0.0))
+        return msgspec.structs.replace(
+            lane, **changed, cap_s=max(self.cap_s or lane.cap_s, self.base_s or 0.0)
+        )
 
 
 class Sink(Protocol):
@@ -257,6 +267,10 @@ class RunKind(JobKind):
         """
         return None
 
+    def unit_groups(self, store: Store, job: Job) -> UnitGroups | None:
+        """The groups of units of which only some are in flight at once; None: units have no groups."""
+        return None
+
     def route_policies(self, job: Job) -> Mapping[str, RoutePolicy]:
         """How the units of labelled routes are retried, by label."""
         return {}
@@ -372,6 +386,9 @@ class FileJobKind(RunKind):
 
 class ReportKind(FileJobKind):
     """A kind whose results are a view of its job, which `wiring` writes as reports: the suffix of a file names its format."""
+
+    #: Which formats.
+    reports: ClassVar[Literal["evals", "reviews"]]
 
     @abstractmethod
     def view(self, store: Store, job: Job) -> Any:

@@ -71,12 +71,20 @@ def _evals() -> JobKind:
     return EvalKind()
 
 
+def _reviews() -> JobKind:
+    from headway.reviews.running.job_kind import ReviewKind
+
+    return ReviewKind()
+
+
 #: By the name in the store. `batch` is the first: it reads every file that no later kind reads.
 KINDS: Final = KindRegistry(
     {
         **{kind.name: kind for kind in (BatchKind(), MapKind(), PoolKind(), AskKind(), FrameKind())},
         "flow": LaterKind(_flows, (".yaml", ".yml")),
-        "eval": LaterKind(_evals, ()),  # It has a command of its own.
+        # These have commands of their own.
+        "eval": LaterKind(_evals, ()),
+        "review": LaterKind(_reviews, ()),
     }
 )
 

@@ -45,6 +45,8 @@ class OutputOptions(msgspec.Struct, frozen=True):
     collected: Path | None = None
     #: Further files with the same results, where a kind of job has several formats.
     more: tuple[Path, ...] = ()
+    #: The report or job whose findings are left out of the results of a review; "": none. None: as in the last run of the job.
+    baseline: str | None = None
 
     @property
     def recorded(self) -> str:

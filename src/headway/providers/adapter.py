@@ -87,12 +87,13 @@ class RateLimit(msgspec.Struct, frozen=True, gc=False):
 class Complaint(msgspec.Struct, frozen=True, gc=False):
     """What is wrong with a successful answer. `again` is the next request in the same conversation; None: there is none.
 
-    `more_chars` is how many characters that request is longer than the previous one.
+    `more_chars` is how many characters that request is longer than the previous one. `is_free`: the next request costs the unit no attempt.
     """
 
     message: str
     again: Request | None = None
     more_chars: int = 0
+    is_free: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):

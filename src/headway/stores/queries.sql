@@ -536,6 +536,12 @@ UPDATE repairs SET open = 0 WHERE uid = ? AND open = 1;
 SELECT repairs.uid & 4294967295, attempt, answer, request, more_chars FROM repairs JOIN units ON units.uid = repairs.uid
 WHERE repairs.uid BETWEEN ? AND ? AND open = 1 AND status NOT IN ('succeeded', 'cached') ORDER BY repairs.uid;
 
+-- name: first_answers
+-- The answers that were corrected in the same conversation, also those that units have from others.
+SELECT units.uid & 4294967295, repairs.answer
+FROM units LEFT JOIN hits ON hits.uid = units.uid CROSS JOIN repairs ON repairs.uid = coalesce(hits.source, units.uid)
+WHERE units.uid IN (SELECT value FROM json_each(?)) AND open = 1 AND answer IS NOT NULL;
+
 -- name: repairs_of
 SELECT uid & 4294967295, attempt, answer, request, more_chars FROM repairs WHERE uid = ? ORDER BY id;
 
@@ -740,6 +746,16 @@ SELECT chars, max_tokens, input_tokens, output_tokens, coalesce(cached_tokens, 0
 FROM (SELECT * FROM units WHERE route = ? LIMIT ?) AS tried
 WHERE status = 'succeeded' AND input_tokens IS NOT NULL AND finished_utc >= started_utc;
 
+-- name: turn_totals
+-- Of the units of a route: what they took, and then what the answers took that were corrected in the same conversation.
+SELECT total(input_tokens), total(output_tokens), total(finished_utc - started_utc), total(cost_usd)
+FROM units WHERE route = ?1 AND status = 'succeeded'
+UNION ALL
+SELECT total(attempts.input_tokens), total(attempts.output_tokens), total(attempts.finished_utc - attempts.started_utc),
+    total(attempts.cost_usd)
+FROM units CROSS JOIN attempts ON attempts.uid = units.uid
+WHERE route = ?1 AND status = 'succeeded' AND units.attempts > 1 AND outcome = 'failed' AND attempts.output_tokens IS NOT NULL;
+
 -- name: program_runs
 SELECT (SELECT sum(finished_utc - started_utc) FROM attempts
         WHERE attempts.uid = tried.uid AND outcome <> 'lost' AND finished_utc >= started_utc), cost_usd
@@ -852,6 +868,14 @@ FROM units LEFT JOIN hits ON hits.uid = units.uid WHERE units.uid IN (SELECT val
 -- name: answered_request
 SELECT provider, model, path, body
 FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON requests.uid = units.uid
+WHERE units.job = ? AND custom_id = ? AND status IN ('succeeded', 'cached')
+    AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid);
+
+-- name: answered_source
+-- A unit with an answer: the unit that has the answer itself, and the request.
+SELECT coalesce(hits.source, units.uid), provider, model, path, body
+FROM units CROSS JOIN routes ON routes.id = units.route CROSS JOIN requests ON requests.uid = units.uid
+LEFT JOIN hits ON hits.uid = units.uid
 WHERE units.job = ? AND custom_id = ? AND status IN ('succeeded', 'cached')
     AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid);
 

@@ -601,6 +601,19 @@ class UsageSample(msgspec.Struct, frozen=True, gc=False):
     family: int = 0
 
 
+class TurnTotals(msgspec.Struct, frozen=True):
+    """What answers took together. The cost is 0 if it is not known."""
+
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
+    took_s: float = 0.0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: TurnTotals) -> TurnTotals:
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
+        return TurnTotals(*(one + another for one, another in pairs))
+
+
 class ProgramRun(msgspec.Struct, frozen=True, gc=False):
     """A unit of a program that succeeded: the seconds of its attempts together, and its cost (None: not reported)."""
 

@@ -53,6 +53,7 @@ from headway.stores.records import (
     StoredRoute,
     StoredSession,
     TranscriptLine,
+    TurnTotals,
     UnitEndRow,
     UnitResult,
     UnitSize,
@@ -371,6 +372,11 @@ class Store:
         """A unit's answers that did not fit, oldest first."""
         return [Repair(*row) for row in self._db.execute("repairs_of", (uid(job, index),))]
 
+    def first_answers(self, job: int, indexes: Iterable[int]) -> dict[int, bytes]:
+        """The first answers of those units whose answer was corrected, by index."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return dict(self._db.execute("first_answers", (uids,)))
+
     def notes_of(self, job: int, index: int) -> dict[int, Any]:
         """The notes of a unit's attempts, by attempt number."""
         rows = self._db.execute("notes_of", (uid(job, index),))
@@ -537,6 +543,12 @@ class Store:
                     for row in self._db.execute("usage_samples", (route, most - len(samples)))
                 )
         return samples
+
+    def turn_totals(self, route: int) -> tuple[TurnTotals, TurnTotals]:
+        """What the last attempts of the units of a route took together, and what the answers took that were corrected."""
+        units, corrected = (TurnTotals(*row) for row in self._db.execute("turn_totals", (route,)))
+        # A unit has the cost of all its attempts, but the tokens and the time of the last one.
+        return msgspec.structs.replace(units, cost_usd=units.cost_usd - corrected.cost_usd), corrected
 
     def program_runs(
         self, provider: str, model: str, most: int, routes: Collection[int] | None = None

@@ -112,6 +112,13 @@ class UnchangedRows:
             rows = self._db.execute("answers_to_copy", (json_of([source]),))
             answered(self._db, job, [(uid(job, index), *hit, utc) for _, *hit in rows])
 
+    def same_request(self, job: int, custom_id: str, request: tuple[str, str, str, bytes]) -> int | None:
+        """The unit of a job (its key in the store) that has the answer to this request: provider, model, path and body. None: no unit with
+        this id has it.
+        """
+        rows = self._db.execute("answered_source", (job, custom_id))
+        return next((source for source, *asked in rows if tuple(asked) == request), None)
+
     def counter(self, earlier: Iterable[int], numbered: str) -> ReuseCounter:
         """Counts what `adopt` would take from these jobs, for a plan. It writes nothing."""
         return ReuseCounter(self._db, list(earlier), numbered)
@@ -149,7 +156,7 @@ class ReuseCounter:
         if unit.after:
             return False
         request = (route.provider, route.model, unit.path, bytes(unit.body))
-        if not unit.custom_id.startswith(self._number_prefix):
+        if not self._number_prefix or not unit.custom_id.startswith(self._number_prefix):
             return any(
                 tuple(row) == request
                 for job in self._earlier

@@ -47,6 +47,10 @@ def output_of_kind(
     kind: FileJobKind, open_store: Callable[[], Store], job: Job, options: OutputOptions
 ) -> JobOutput:
     """The writer of the results of a run."""
+    if isinstance(kind, ReportKind) and options.form == "folder":
+        from headway.wiring.review_folder import ReviewFolder  # A batch does not load what reviews need.
+
+        return ReviewFolder(open_store, job, options)
     if isinstance(kind, ReportKind):
         return ReportFiles(kind, open_store, job, options)
     return kind.output(open_store, job, options)
@@ -54,16 +58,24 @@ def output_of_kind(
 
 def write_reports(kind: ReportKind, store: Store, job: Job, options: OutputOptions) -> None:
     """Write the results of a job to all files of these options."""
-    from headway.display.evals.writers import write  # A batch does not load what evals need.
-
     view = kind.view(store, job)
+    if kind.reports == "reviews":
+        from headway.display.reviews.review_writers import write_report
+
+        for path in (options.path, *options.more):
+            write_report(path, view)
+        return
+    from headway.display.evals import writers as evals  # A batch does not load what evals need.
+
     for path in (options.path, *options.more):
-        write(path, view, safe_cells=options.safe_cells)
+        evals.write(path, view, safe_cells=options.safe_cells)
 
 
-def must_be_reports(paths: Iterable[Path]) -> None:
+def must_be_reports(kind: ReportKind, paths: Iterable[Path]) -> None:
     """Raise if a report cannot be written to one of these files."""
-    from headway.display.evals.writers import must_be_writable
-
+    if kind.reports == "reviews":
+        from headway.display.reviews.review_writers import must_be_report as must_be_writable
+    else:
+        from headway.display.evals.writers import must_be_writable
     for path in paths:
         must_be_writable(path)

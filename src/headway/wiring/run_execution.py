@@ -30,7 +30,7 @@ from headway.stores.store import Store
 from headway.wiring.agent_work import collected_files
 from headway.wiring.output_observer import OutputObserver
 from headway.wiring.report_files import output_of_kind
-from headway.wiring.run_plan import RunFlags, more_outputs, plan_of, safe_cells, text_only
+from headway.wiring.run_plan import RunFlags, baseline, more_outputs, plan_of, safe_cells, text_only
 from headway.wiring.store_access import job_folder, open_store
 
 _STOPPING: Final = "stopping: no new units start, units in flight finish (press Ctrl-C again to cancel them)"
@@ -55,6 +55,7 @@ def _output_options(config: Config, job: Job, flags: RunFlags) -> OutputOptions:
         safe_cells=safe_cells(job, flags),
         text_only=text_only(job, flags),
         more=more_outputs(job, flags),
+        baseline=baseline(job, flags),
         collected=collected_files(config, job.name),
     )
 
@@ -110,8 +111,9 @@ def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[
 
     with open_records() as store:
         kind.claim_output(options, job.name, store=store)
-    writing = OutputObserver(output_of_kind(kind, open_records, job, options))
-    progress = ProgressFile(job_folder(config, job.name) / "progress.json")
+    output = output_of_kind(kind, open_records, job, options)
+    writing = OutputObserver(output)
+    progress = ProgressFile(job_folder(config, job.name) / "progress.json", getattr(output, "progress", dict))
     engine = Engine(open_records, plan, [writing, progress, *watching])
     writing.when_closed(engine.interrupt)
     if options.form != "stream":  # Rows on a stream cannot be taken back.
@@ -131,6 +133,7 @@ def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[
                 await writing.finish()
             raise
         await writing.finish()
+        progress.finish()
         return ending
 
     collect_rarely()

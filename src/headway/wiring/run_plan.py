@@ -161,6 +161,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         later_prices=later,
         cache=None if run_kind_of(job).makes_keys else _cache_use(config, store, job),
         grown_keys=run_kind_of(job).makes_keys,
+        groups=run_kind_of(job).unit_groups(store, present),
         render=run_kind_of(job).renderer(job),
         grow=grow,
         grow_hands_out=getattr(grow, "hands_out", False),
@@ -238,6 +239,7 @@ def _run_settings(config: Config, job: Job, routes: Sequence[StoredRoute], flags
         "then": msgspec.to_builtins(then_of(job, flags)),
         CONCURRENCY: job.settings.get(CONCURRENCY) if flags.nodes is None else flags.nodes,
         UNTIL: flags.until,
+        "baseline": baseline(job, flags),
         LIMITS: msgspec.to_builtins(limits_of(job) if flags.limits is None else flags.limits),
         ADDRESSES: addresses_of(config, routes) if run_kind_of(job).makes_keys else {},
         "providers": {
@@ -261,6 +263,12 @@ def text_only(job: Job, flags: RunFlags) -> bool:
     """Whether rows have only ids and texts: the same, for the output that the job has."""
     own = flags.output.recorded == job.out and flags.output.form != "folder"
     return flags.output.text_only or (own and bool(job.settings.get("text_only")))
+
+
+def baseline(job: Job, flags: RunFlags) -> str:
+    """What a review is compared with: as this run says, or as the last one did."""
+    own = flags.output.baseline
+    return str(job.settings.get("baseline", "")) if own is None else own
 
 
 def more_outputs(job: Job, flags: RunFlags) -> tuple[Path, ...]:

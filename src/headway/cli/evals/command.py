@@ -105,7 +105,7 @@ def _run(
     source = _source(file, settings, flags)
     again = _error_units(settings, kind, source) if flags["retry_errors"] else ()
     outs = flags["outs"] or tuple(source.spec.path.parent / name for name in source.spec.outputs)
-    must_be_reports(outs)
+    must_be_reports(kind, outs)
     run_flags = _run_flags(kind, source, outs, {**flags, "only_units": again})
     settings = kind.with_named_providers(settings, source)
     quiet, say = flags["quiet"], printing.say_unless(flags["quiet"])

@@ -75,8 +75,9 @@ _OUTPUT = (
 )  # fmt: skip
 
 #: How fast a job is run, and what it may cost.
+_CONCURRENCY = click.option("--concurrency", type=int, metavar="N", help="At most N requests in flight over all lanes. Default: no limit beyond the lanes' own. For a flow: N nodes at a time, instead of its runtime.concurrency; 0 leaves it to the lanes. It holds for later runs of the job.")  # fmt: skip
+
 _PACE = (
-    click.option("--concurrency", type=int, metavar="N", help="At most N requests in flight over all lanes. Default: no limit beyond the lanes' own. For a flow: N nodes at a time, instead of its runtime.concurrency; 0 leaves it to the lanes. It holds for later runs of the job."),
     click.option("--max-attempts", type=int, metavar="N", help="Attempts before a unit counts as failed."),
     click.option("--timeout", metavar="TIME", help="Time limit of one attempt, such as 90s or 10m."),
     click.option("--max-duration", metavar="TIME", help="Stop after this time; continue with 'headway resume'."),
@@ -114,7 +115,7 @@ _LOG_FORMAT = (
     click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file."),
 )  # fmt: skip
 
-_RUN = (*_OUTPUT, *_PACE, *_AGENT_WORK, *_SHOWN, *_EVENTS, *_LOG_FORMAT)
+_RUN = (*_OUTPUT, _CONCURRENCY, *_PACE, *_AGENT_WORK, *_SHOWN, *_EVENTS, *_LOG_FORMAT)
 
 
 def where_options(command: Command) -> Command:
@@ -133,6 +134,11 @@ def run_options(command: Command) -> Command:
 
 def pace_options(command: Command) -> Command:
     """Add the flags of commands that run a job with outputs of its own kind."""
+    return _CONCURRENCY(own_pace_options(command))
+
+
+def own_pace_options(command: Command) -> Command:
+    """The same for a command with a --concurrency of its own."""
     for option in (json_option, quiet_option, *reversed((*_PACE, *_SHOWN, *_LOG_FORMAT))):
         command = option(command)
     return command

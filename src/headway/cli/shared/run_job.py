@@ -71,7 +71,7 @@ def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **
     if isinstance(kind, ReportKind):
         from headway.wiring.report_files import must_be_reports  # A batch does not load what evals need.
 
-        must_be_reports([output.path])
+        must_be_reports(kind, [] if output.form == "folder" else [output.path])
     if flags["collect"] and output.form != "folder":
         raise UsageError(
             "--collect keeps files in the folders of --out-dir", hint="name a directory with --out-dir"

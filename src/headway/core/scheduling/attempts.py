@@ -93,7 +93,7 @@ class Attempts:
             self._failed(entry, believed(outcome), outcome.kind, now)
 
     def rejected(self, event: events.AnswerRejected, now: float) -> None:
-        """A rejected answer is never the fault of the lane: only the unit pays, with an attempt."""
+        """A rejected answer is never the fault of the lane: only the unit pays, with an attempt if it is not free."""
         entry = self._run.out.pop(event.index, None)
         if entry is None:
             return
@@ -102,7 +102,7 @@ class Attempts:
         lane.invalid_run.clear()
         self._recover(lane, entry)
         lane.drop_probe(entry)
-        entry.attempts += 1
+        entry.attempts += not event.is_free
         if event.again is not None:
             entry.unit, entry.fits = event.again, None
         if entry.cancel_reason:
@@ -135,6 +135,8 @@ class Attempts:
         self._run.dirty[lane.key] = lane
         if entry.unit.exclusive:
             self._run.exclusion.stopped(entry.unit.exclusive)
+        if entry.unit.group:
+            self._run.dirty.update(self._run.group_cap.stopped(entry.unit.group))
         self._spending.settle(entry, outcome)
 
     def _not_counted(self, entry: Entry, outcome: Outcome, now: float) -> None:

@@ -19,6 +19,7 @@ from headway.core.model import Settings
 from headway.core.reasons import NoticeReason
 from headway.core.scheduling.dependencies import Dependencies
 from headway.core.scheduling.exclusion import Exclusion
+from headway.core.scheduling.group_cap import GroupCap
 from headway.core.unit_states import Status
 
 
@@ -37,6 +38,7 @@ class RunState:
         self.out: dict[int, Entry] = {}
         self.waiting = Dependencies()
         self.exclusion = Exclusion()
+        self.group_cap = GroupCap(settings.max_groups)
         self.budget = Budget(settings.max_cost_usd)
         #: If costs are known only at the end of a call: the highest cost of each lane.
         self.costliest = HighestCost() if settings.costs_known_late else None

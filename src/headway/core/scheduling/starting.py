@@ -148,6 +148,9 @@ class Starting:
             queue.pop()
             run.exclusion.set_aside(entry)
             return True
+        if entry.unit.group and run.group_cap.keeps_out(entry.unit.group):
+            run.group_cap.wait(lane)
+            return self._sleep(lane, queue.next_at())
         if entry.unit.late:
             return self._render(entry, lane)
         if entry.fits is not lane.limits.basis and not self._fit(entry, lane):
@@ -203,6 +206,8 @@ class Starting:
         run.out[entry.unit.index] = entry
         if entry.unit.exclusive:
             run.exclusion.started(entry.unit.exclusive)
+        if entry.unit.group:
+            run.group_cap.started(entry.unit.group)
         run.done = False
         run.commands.append(commands.Start(entry.unit, entry.tries, entry.suspect))
         return True

@@ -63,4 +63,4 @@ def unfit(unit: Unit, answer: Answer, complaint: Complaint, price: Price | None)
             estimate=estimate,
             input_most=unit.input_most + more if unit.input_usd else 0.0,
         )
-    return events.AnswerRejected(unit.index, answer.outcome, complaint.message, again)
+    return events.AnswerRejected(unit.index, answer.outcome, complaint.message, again, complaint.is_free)

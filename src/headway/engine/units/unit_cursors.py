@@ -19,7 +19,7 @@ from headway.core.lanes.estimate import FIRST_RATIO, MOST_TOKENS
 from headway.core.lanes.queueing.unit_lengths import LengthTable
 from headway.core.model import Estimate, Price, Unit
 from headway.core.unit_states import GOOD
-from headway.engine.run_spec import RenderedRequest, UnitRoute
+from headway.engine.run_spec import RenderedRequest, UnitGroups, UnitRoute
 from headway.engine.units.held_units import HeldUnits
 from headway.engine.units.length_index import LargestSizes, LengthIndex, unit_of_size
 from headway.engine.units.route_cursor import RestCursor, RouteCursor, merged
@@ -59,15 +59,19 @@ class StoreSource:
         grows: bool = False,
         exclusive: Mapping[int, int] | None = None,
         held: HeldUnits | None = None,
+        groups: UnitGroups | None = None,
     ) -> None:
         """`leaders` leaves out units that follow others which ask the same. `renders`: the requests of units with edges are made
-        when their turn comes. `grows`: units may be added that wait for any unit. `exclusive`: as in `RunSpec`. `held`: units that wait
-        until growth returns them."""
+        when their turn comes. `grows`: units may be added that wait for any unit. `exclusive` and `groups`: as in `RunSpec`. `held`:
+        units that wait until growth returns them."""
         self.held = held
         self._exclusive = exclusive or {}
+        self._group_of = _no_group if groups is None else groups.of
         #: Whether units may have settings beside those that every unit has: a group, a policy for retries.
-        self._has_settings = bool(exclusive) or any(
-            route.exclusive or route.retry is not None for route in routes.values()
+        self._has_settings = (
+            bool(exclusive)
+            or groups is not None
+            or any(route.exclusive or route.retry is not None for route in routes.values())
         )
         self._leaders, self._renders, self._grows = leaders, renders, grows
         #: Units with this index or a higher one are added while this run goes on.
@@ -247,6 +251,7 @@ class StoreSource:
             leads=unit.leads,
             late=False,
             exclusive=unit.exclusive,
+            group=unit.group,
             retry=unit.retry,
         )
 
@@ -374,10 +379,14 @@ class StoreSource:
                 row, chars=row.chars + longer, size=row.size and row.size + int(MOST_TOKENS * longer)
             )
         unit, route = unit_of(row, self._routes[row.route]), self._routes[row.route]
-        group = self._exclusive.get(row.index, route.exclusive)
-        if group or route.retry is not None:
-            unit = structs.replace(unit, exclusive=group, retry=route.retry)
+        exclusive, group = self._exclusive.get(row.index, route.exclusive), self._group_of(row.index)
+        if exclusive or group or route.retry is not None:
+            unit = structs.replace(unit, exclusive=exclusive, group=group, retry=route.retry)
         return unit
+
+
+def _no_group(index: int) -> int:
+    return 0
 
 
 def _without_spent(cursors: list[RouteCursor]) -> list[RouteCursor]:

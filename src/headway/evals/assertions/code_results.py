@@ -9,7 +9,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from headway.evals.assertions.graded_answer import CannotJudge, Finding, GradedAnswer, failed_result, result
+from headway.evals.assertions.graded_answer import (
+    CannotJudge,
+    CheckFinding,
+    GradedAnswer,
+    failed_result,
+    result,
+)
 from headway.evals.records import AssertionResult
 from headway.evals.spec import AssertionSpec
 from headway.evals.template_language.js_values import is_number
@@ -55,7 +61,7 @@ def _decoded(returned: Any) -> Any:
 def _result(assertion: AssertionSpec, number: int, answer: GradedAnswer, returned: Any) -> AssertionResult:
     if isinstance(returned, bool):
         return result(
-            assertion, number, answer, Finding(returned, f"the code returned {str(returned).lower()}")
+            assertion, number, answer, CheckFinding(returned, f"the code returned {str(returned).lower()}")
         )
     if is_number(returned):
         return _of_number(assertion, number, answer, float(returned))
@@ -69,7 +75,7 @@ def _of_number(assertion: AssertionSpec, number: int, answer: GradedAnswer, scor
     if not math.isfinite(score):
         raise _no_verdict(score)
     passed = score > 0 if assertion.threshold is None else score >= assertion.threshold
-    graded = result(assertion, number, answer, Finding(passed, f"the code returned {score:g}"))
+    graded = result(assertion, number, answer, CheckFinding(passed, f"the code returned {score:g}"))
     return structs.replace(graded, score=score)
 
 
@@ -85,7 +91,7 @@ def _of_object(
             False,
             f"the score {score:g} is below the threshold {assertion.threshold:g}: {reason}",
         )
-    graded = result(assertion, number, answer, Finding(passed, reason))
+    graded = result(assertion, number, answer, CheckFinding(passed, reason))
     return structs.replace(
         graded,
         score=score,

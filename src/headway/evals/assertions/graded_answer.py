@@ -50,7 +50,7 @@ class GradedAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return {"env": self.env, **self.vars}
 
 
-class Finding(msgspec.Struct, frozen=True):
+class CheckFinding(msgspec.Struct, frozen=True):
     """What a check found, before `not-` is applied. Without a score, a pass is 1 and a fail 0."""
 
     passed: bool
@@ -86,7 +86,9 @@ def rendered_value(assertion: AssertionSpec, answer: GradedAnswer) -> Any:
         raise CannotJudge(f"its value: {problem}") from None
 
 
-def result(assertion: AssertionSpec, number: int, answer: GradedAnswer, finding: Finding) -> AssertionResult:
+def result(
+    assertion: AssertionSpec, number: int, answer: GradedAnswer, finding: CheckFinding
+) -> AssertionResult:
     """The result of a check, with `not-`, weight and metric applied. A weight of 0 never fails."""
     passed = finding.passed != assertion.negated
     score = float(passed) if finding.score is None else finding.score

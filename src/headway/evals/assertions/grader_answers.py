@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from headway.evals.assertions.graded_answer import CannotJudge, Finding
+from headway.evals.assertions.graded_answer import CannotJudge, CheckFinding
 from headway.evals.assertions.json_checks import objects_in
 from headway.evals.template_language.js_values import is_number, text_of_value, to_number
 
@@ -30,7 +30,7 @@ LONGEST_YAML: Final = 20_000
 _ANCHOR: Final = re.compile(r"(?<![\w\"'])[&*]\w|<<")
 
 
-def rubric_finding(text: str, threshold: float | None) -> Finding:
+def rubric_finding(text: str, threshold: float | None) -> CheckFinding:
     """Of llm-rubric. Without `pass` it has passed, and without `score` a pass is 1."""
     verdict = _object(text)
     passed, score = _passed(verdict.get("pass")), _score(verdict.get("score"))
@@ -40,7 +40,9 @@ def rubric_finding(text: str, threshold: float | None) -> Finding:
     if threshold is not None:
         passed = passed and score >= threshold
     reason = verdict.get("reason")
-    return Finding(passed, text_of_value(reason) if reason else f"the grader's score is {score:g}", score)
+    return CheckFinding(
+        passed, text_of_value(reason) if reason else f"the grader's score is {score:g}", score
+    )
 
 
 def _passed(value: Any) -> bool:
@@ -57,13 +59,13 @@ def _score(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def factuality_finding(text: str, scores: Mapping[str, Any]) -> Finding:
+def factuality_finding(text: str, scores: Mapping[str, Any]) -> CheckFinding:
     """Of factuality: a category as JSON, or as `(A) because …`. `scores` has other scores of categories."""
     category, reason = _category(text)
     name, score, meaning = _CATEGORIES[category]
     own = scores.get(name)
     score = float(own) if own is not None and is_number(own) else score
-    return Finding(score > 0, reason or meaning, score)
+    return CheckFinding(score > 0, reason or meaning, score)
 
 
 def _category(text: str) -> tuple[str, str]:
@@ -80,13 +82,13 @@ def _category(text: str) -> tuple[str, str]:
     return match[1].upper(), match[2].strip()
 
 
-def closed_qa_finding(text: str) -> Finding:
+def closed_qa_finding(text: str) -> CheckFinding:
     """Of model-graded-closedqa: Y or N at the end."""
     end = text.rstrip().rstrip(".*`\"'")
     if end.endswith("Y"):
-        return Finding(True, f"the answer meets the criterion: {text.strip()}")
+        return CheckFinding(True, f"the answer meets the criterion: {text.strip()}")
     if end.endswith("N"):
-        return Finding(False, f"the answer does not meet the criterion: {text.strip()}")
+        return CheckFinding(False, f"the answer does not meet the criterion: {text.strip()}")
     raise _unreadable(text, "ends with neither Y nor N")
 
 

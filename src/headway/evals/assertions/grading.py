@@ -17,7 +17,7 @@ from msgspec import structs
 from headway.evals.assertions import grader_prompts
 from headway.evals.assertions.graded_answer import (
     CannotJudge,
-    Finding,
+    CheckFinding,
     GradedAnswer,
     failed_result,
     rendered_value,
@@ -195,7 +195,7 @@ def read_grade(
         return failed_result(assertion, number, answer, f"{assertion.name}: {problem}")
 
 
-def _finding(assertion: AssertionSpec, texts: Mapping[str, str]) -> Finding:
+def _finding(assertion: AssertionSpec, texts: Mapping[str, str]) -> CheckFinding:
     if assertion.type == "g-eval":
         return _g_eval_finding(assertion, texts)
     text = texts.get("", "")
@@ -206,13 +206,13 @@ def _finding(assertion: AssertionSpec, texts: Mapping[str, str]) -> Finding:
     return factuality_finding(text, assertion.config.get("factuality") or {})
 
 
-def _g_eval_finding(assertion: AssertionSpec, texts: Mapping[str, str]) -> Finding:
+def _g_eval_finding(assertion: AssertionSpec, texts: Mapping[str, str]) -> CheckFinding:
     """The mean of the criteria's scores."""
     names = [each.name for each in question_names(assertion) if each.after is not None]
     scores = [score_of(texts.get(name, ""), HIGHEST) for name in names]
     mean = sum(score for score, _ in scores) / len(scores)
     threshold = DEFAULT_G_EVAL if assertion.threshold is None else assertion.threshold
-    return Finding(mean >= threshold, "\n\n".join(reason for _, reason in scores), mean)
+    return CheckFinding(mean >= threshold, "\n\n".join(reason for _, reason in scores), mean)
 
 
 def best_question(assertion: AssertionSpec, answers: Sequence[GradedAnswer]) -> GraderQuestion:
@@ -237,7 +237,9 @@ def read_best(
         why = f"{assertion.name}: {problem}"
         return tuple(failed_result(assertion, number, answer, why) for answer in answers)
     return tuple(
-        result(assertion, number, answer, Finding(place == best, _choice(place == best, assertion.value)))
+        result(
+            assertion, number, answer, CheckFinding(place == best, _choice(place == best, assertion.value))
+        )
         for place, answer in enumerate(answers)
     )
 

@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from headway.errors import UsageError
-from headway.evals.assertions.graded_answer import CannotJudge, Demand, Finding, GradedAnswer
+from headway.evals.assertions.graded_answer import CannotJudge, CheckFinding, Demand, GradedAnswer
 from headway.evals.assertions.patterns import MOST_STEPS, took_too_long
 from headway.evals.template_language.js_values import json_text
 from headway.install_hint import install_command
@@ -30,27 +30,27 @@ _NEWER: Final = (
 _LONGEST: Final = 300
 
 
-def is_json(demand: Demand, answer: GradedAnswer) -> Finding:
+def is_json(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     """The whole answer is JSON, and fits the schema, if there is one."""
     try:
         value = msgspec.json.decode(answer.text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return Finding(False, "the answer is not JSON")
+        return CheckFinding(False, "the answer is not JSON")
     mismatch = schema_mismatch(demand.value, value) if demand.value else ""
-    return Finding(not mismatch, mismatch or "the answer is JSON that fits")
+    return CheckFinding(not mismatch, mismatch or "the answer is JSON that fits")
 
 
-def contains_json(demand: Demand, answer: GradedAnswer) -> Finding:
+def contains_json(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     """One of the objects in the answer fits the schema, or there is an object."""
     objects = objects_in(answer.text)
     if not objects:
-        return Finding(False, "the answer contains no JSON object")
+        return CheckFinding(False, "the answer contains no JSON object")
     mismatch = ""
     for value in objects:
         mismatch = schema_mismatch(demand.value, value) if demand.value else ""
         if not mismatch:
-            return Finding(True, "the answer contains JSON that fits")
-    return Finding(False, mismatch)
+            return CheckFinding(True, "the answer contains JSON that fits")
+    return CheckFinding(False, mismatch)
 
 
 def objects_in(text: str) -> list[Any]:

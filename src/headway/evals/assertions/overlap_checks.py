@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from headway.evals.assertions.graded_answer import CannotJudge, Demand, Finding, GradedAnswer
+from headway.evals.assertions.graded_answer import CannotJudge, CheckFinding, Demand, GradedAnswer
 
 DEFAULT_ROUGE: Final = 0.75
 DEFAULT_BLEU: Final = 0.5
@@ -41,12 +41,12 @@ _RULES: Final = tuple(
 )
 
 
-def rouge_n(demand: Demand, answer: GradedAnswer) -> Finding:
+def rouge_n(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     if not isinstance(demand.value, str):
         raise CannotJudge("its value is not a text", hint="write the expected text under 'value'")
     threshold = DEFAULT_ROUGE if demand.threshold is None else demand.threshold
     score = rouge(answer.text, demand.value)
-    return Finding(score >= threshold, f"ROUGE-N is {score:.2f}; the threshold is {threshold:g}", score)
+    return CheckFinding(score >= threshold, f"ROUGE-N is {score:.2f}; the threshold is {threshold:g}", score)
 
 
 def rouge(candidate: str, reference: str) -> float:
@@ -64,7 +64,7 @@ def words(text: str) -> list[str]:
     return spaced.split()
 
 
-def bleu_score(demand: Demand, answer: GradedAnswer) -> Finding:
+def bleu_score(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     references = [demand.value] if isinstance(demand.value, str) else demand.value
     if (
         not isinstance(references, list | tuple)
@@ -74,7 +74,7 @@ def bleu_score(demand: Demand, answer: GradedAnswer) -> Finding:
         raise CannotJudge("its value is neither a text nor a list of texts")
     threshold = DEFAULT_BLEU if demand.threshold is None else demand.threshold
     score = bleu(answer.text, references)
-    return Finding(score >= threshold, f"BLEU is {score:.4f}; the threshold is {threshold:g}", score)
+    return CheckFinding(score >= threshold, f"BLEU is {score:.4f}; the threshold is {threshold:g}", score)
 
 
 def bleu(candidate: str, references: Sequence[str]) -> float:

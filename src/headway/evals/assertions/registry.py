@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from headway.evals.assertions import json_checks, overlap_checks, request_checks, text_checks, tool_checks
-from headway.evals.assertions.graded_answer import Demand, Finding, GradedAnswer
+from headway.evals.assertions.graded_answer import CheckFinding, Demand, GradedAnswer
 from headway.evals.assertions.json_checks import schema_problem
 from headway.evals.assertions.patterns import pattern_problem
 from headway.evals.spec import AssertionSpec
@@ -30,10 +30,10 @@ class AssertionKind(msgspec.Struct, frozen=True, kw_only=True):
     #: What `threshold` means; "" if it has none.
     threshold: str = ""
     threshold_required: bool = False
-    check: Callable[[Demand, GradedAnswer], Finding] | None = None
+    check: Callable[[Demand, GradedAnswer], CheckFinding] | None = None
 
 
-def _pure(check: Callable[[Demand, GradedAnswer], Finding], passes: str, **fields: Any) -> AssertionKind:
+def _pure(check: Callable[[Demand, GradedAnswer], CheckFinding], passes: str, **fields: Any) -> AssertionKind:
     return AssertionKind(needs="nothing", check=check, passes=passes, **fields)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from headway.evals.assertions.graded_answer import (
     CannotJudge,
-    Finding,
+    CheckFinding,
     GradedAnswer,
     failed_result,
     rendered_value,
@@ -44,7 +44,7 @@ def read_similarity(
         return failed_result(assertion, number, answer, f"{assertion.name}: {problem}")
 
 
-def _finding(assertion: AssertionSpec, vectors: Sequence[Vector]) -> Finding:
+def _finding(assertion: AssertionSpec, vectors: Sequence[Vector]) -> CheckFinding:
     if len(vectors) < 2 or len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
         raise CannotJudge("the embeddings have different lengths, or some are missing")
     measure = _MEASURES[assertion.type.partition(":")[2] or "cosine"]
@@ -55,10 +55,10 @@ def _finding(assertion: AssertionSpec, vectors: Sequence[Vector]) -> Finding:
     if assertion.type == "similar:euclidean":
         nearest = min(values)
         what = f"the distance is {nearest:.2f}; the threshold is {threshold:g}"
-        return Finding(nearest <= threshold + _ROUNDING, what, 1 / (1 + nearest))
+        return CheckFinding(nearest <= threshold + _ROUNDING, what, 1 / (1 + nearest))
     best = max(values)
     what = f"the similarity is {best:.2f}; the threshold is {threshold:g}"
-    return Finding(best >= threshold - _ROUNDING, what, best)
+    return CheckFinding(best >= threshold - _ROUNDING, what, best)
 
 
 def cosine(left: Vector, right: Vector) -> float:

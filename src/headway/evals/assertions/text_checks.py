@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.errors import UsageError
-from headway.evals.assertions.graded_answer import CannotJudge, Demand, Finding, GradedAnswer
+from headway.evals.assertions.graded_answer import CannotJudge, CheckFinding, Demand, GradedAnswer
 from headway.evals.assertions.patterns import matches
 from headway.evals.template_language.js_values import is_number, json_text, plain, text_of_value, to_number
 from headway.install_hint import install_command
@@ -20,14 +20,14 @@ DEFAULT_DISTANCE: Final = 5
 _FIELD: Final = re.compile(r'\s*(?:"((?:[^"\\]|""|\\.)*+)"\s*(?:,|$)|([^,]*+)(?:,|$))', re.DOTALL)
 
 
-def equals(demand: Demand, answer: GradedAnswer) -> Finding:
+def equals(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     """Objects and lists are compared with the JSON of the answer, everything else as text."""
     if isinstance(demand.value, dict | list | tuple) or demand.value is None:
         equal, expected = _equals_json(demand.value, answer.text), json_text(demand.value)
     else:
         expected = text_of_value(demand.value)
         equal, expected = answer.text == expected, f"'{expected}'"
-    return Finding(equal, f"the answer {'is' if equal else 'is not'} {expected}")
+    return CheckFinding(equal, f"the answer {'is' if equal else 'is not'} {expected}")
 
 
 def _equals_json(expected: Any, text: str) -> bool:
@@ -46,38 +46,38 @@ def same(left: Any, right: Any) -> bool:
     return bool(isinstance(left, bool) == isinstance(right, bool) and left == right)
 
 
-def contains(demand: Demand, answer: GradedAnswer) -> Finding:
+def contains(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     return _contains([_sought(demand)], answer.text, every=True)
 
 
-def icontains(demand: Demand, answer: GradedAnswer) -> Finding:
+def icontains(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     return _contains([_sought(demand).lower()], answer.text.lower(), every=True)
 
 
-def contains_any(demand: Demand, answer: GradedAnswer) -> Finding:
+def contains_any(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     return _contains(_all_sought(demand), answer.text, every=False)
 
 
-def contains_all(demand: Demand, answer: GradedAnswer) -> Finding:
+def contains_all(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     return _contains(_all_sought(demand), answer.text, every=True)
 
 
-def icontains_any(demand: Demand, answer: GradedAnswer) -> Finding:
+def icontains_any(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     return _contains([text.lower() for text in _all_sought(demand)], answer.text.lower(), every=False)
 
 
-def icontains_all(demand: Demand, answer: GradedAnswer) -> Finding:
+def icontains_all(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     return _contains([text.lower() for text in _all_sought(demand)], answer.text.lower(), every=True)
 
 
-def _contains(sought: list[str], text: str, *, every: bool) -> Finding:
+def _contains(sought: list[str], text: str, *, every: bool) -> CheckFinding:
     found = [each for each in sought if each in text]
     missing = [each for each in sought if each not in text]
     if every:
         what = f"does not contain {_listed(missing)}" if missing else f"contains {_listed(sought)}"
-        return Finding(not missing, f"the answer {what}")
+        return CheckFinding(not missing, f"the answer {what}")
     what = f"contains {_listed(found)}" if found else f"contains none of {_listed(sought)}"
-    return Finding(bool(found), f"the answer {what}")
+    return CheckFinding(bool(found), f"the answer {what}")
 
 
 def _listed(texts: list[str]) -> str:
@@ -117,21 +117,23 @@ def fields(text: str) -> list[str]:
     return found
 
 
-def starts_with(demand: Demand, answer: GradedAnswer) -> Finding:
+def starts_with(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     passed = answer.text.startswith(demand.text())
-    return Finding(passed, f"the answer {'starts' if passed else 'does not start'} with '{demand.text()}'")
+    return CheckFinding(
+        passed, f"the answer {'starts' if passed else 'does not start'} with '{demand.text()}'"
+    )
 
 
-def regex(demand: Demand, answer: GradedAnswer) -> Finding:
+def regex(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     passed = matches(demand.text(), answer.text)
-    return Finding(passed, f"the answer {'matches' if passed else 'does not match'} /{demand.text()}/")
+    return CheckFinding(passed, f"the answer {'matches' if passed else 'does not match'} /{demand.text()}/")
 
 
-def word_count(demand: Demand, answer: GradedAnswer) -> Finding:
+def word_count(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     """An exact number, or `min` and `max`."""
     words = len(answer.text.split())
     low, high = _bounds(demand.value)
-    return Finding(low <= words <= high, f"the answer has {words} words")
+    return CheckFinding(low <= words <= high, f"the answer has {words} words")
 
 
 def _bounds(value: Any) -> tuple[float, float]:
@@ -148,7 +150,7 @@ def _bounds(value: Any) -> tuple[float, float]:
     )
 
 
-def levenshtein(demand: Demand, answer: GradedAnswer) -> Finding:
+def levenshtein(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     try:
         from rapidfuzz.distance import Levenshtein
     except ImportError:
@@ -159,7 +161,7 @@ def levenshtein(demand: Demand, answer: GradedAnswer) -> Finding:
         raise CannotJudge(f"a distance is computed for texts of up to {LONGEST_COMPARED:,} characters")
     threshold = DEFAULT_DISTANCE if demand.threshold is None else demand.threshold
     distance = Levenshtein.distance(_units(answer.text), _units(demand.value))
-    return Finding(distance <= threshold, f"the distance is {distance}; the threshold is {threshold:g}")
+    return CheckFinding(distance <= threshold, f"the distance is {distance}; the threshold is {threshold:g}")
 
 
 def _units(text: str) -> str | list[int]:

@@ -6,22 +6,22 @@ from typing import Any
 
 import msgspec
 
-from headway.evals.assertions.graded_answer import CannotJudge, Demand, Finding, GradedAnswer
+from headway.evals.assertions.graded_answer import CannotJudge, CheckFinding, Demand, GradedAnswer
 from headway.evals.assertions.json_checks import schema_mismatch
 
 
-def is_valid_tools_call(demand: Demand, answer: GradedAnswer) -> Finding:
+def is_valid_tools_call(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     """The answer is OpenAI's list of tool calls, or a message with `tool_calls`."""
     calls = _decoded(answer.output)
     if isinstance(calls, dict) and "tool_calls" in calls:
         calls = calls["tool_calls"]
     if not isinstance(calls, list) or not calls:
-        return Finding(False, "the answer has no tool calls")
+        return CheckFinding(False, "the answer has no tool calls")
     functions = [call.get("function") if isinstance(call, dict) else None for call in calls]
     return _first_wrong(functions, answer)
 
 
-def is_valid_function_call(demand: Demand, answer: GradedAnswer) -> Finding:
+def is_valid_function_call(demand: Demand, answer: GradedAnswer) -> CheckFinding:
     """The answer is one function call with a name and arguments, or a message with `function_call`."""
     call = _decoded(answer.output)
     if isinstance(call, dict) and "function_call" in call:
@@ -38,11 +38,11 @@ def _decoded(output: Any) -> Any:
         return None
 
 
-def _first_wrong(calls: list[Any], answer: GradedAnswer) -> Finding:
+def _first_wrong(calls: list[Any], answer: GradedAnswer) -> CheckFinding:
     schemas = _schemas(answer.tools)
     wrong = (problem for call in calls if (problem := _problem(call, schemas)))
     first = next(wrong, "")
-    return Finding(not first, first or "every call fits its function")
+    return CheckFinding(not first, first or "every call fits its function")
 
 
 def _schemas(tools: tuple[dict[str, Any], ...]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ class EvalKind(ReportKind):
     """Prompts × providers × tests."""
 
     name = EVAL
+    reports = "evals"
 
     # -- a file into a job ------------------------------------------------------------------------------------------------
 

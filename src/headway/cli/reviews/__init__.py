@@ -1,0 +1,1 @@
+"""`headway review`: its flags, its run, what it prints."""

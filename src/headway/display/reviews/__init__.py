@@ -1,0 +1,1 @@
+"""What a review found: files by suffix, and lines on the terminal."""

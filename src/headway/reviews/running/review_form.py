@@ -1,0 +1,121 @@
+"""What a job keeps of its review, so that `headway resume` and reports need no file again.
+
+The form is small: the form of every job is read by `headway jobs`. Files and their texts are values of the job, one by one.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from headway.reviews.records import SourcePart
+from headway.stores.records import Job
+from headway.stores.store import Store
+
+#: The name of this kind of job in the store.
+REVIEW: Final = "review"
+#: The lists of the job's values: its files, their texts, and the files that are left out.
+FILES: Final = "files"
+TEXTS: Final = "texts"
+LEFT_OUT: Final = "left_out"
+#: Values that are read at once.
+_PAGE: Final = 2_000
+#: Compressing more costs more time than it saves space.
+_FAST: Final = 1
+
+
+class ReviewForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A review as its job keeps it. `verifies`: a second model is asked about the findings."""
+
+    root: str
+    axes: tuple[str, ...]
+    model: str
+    files: int
+    verifies: bool = False
+    settings: dict[str, Any] = {}
+
+
+class KeptFile(msgspec.Struct, frozen=True, array_like=True):
+    """A file of a review. Its units begin at the index `first`."""
+
+    path: str
+    size: int
+    hash: str
+    first: int
+    parts: tuple[SourcePart, ...]
+
+
+def form_of(job: Job) -> ReviewForm:
+    return msgspec.convert(job.form["review"], ReviewForm)
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode_file: Final = msgspec.json.Decoder(KeptFile).decode
+
+
+def file_value(file: KeptFile) -> bytes:
+    return _encode(file)
+
+
+def text_value(text: str) -> bytes:
+    return zlib.compress(text.encode("utf-8", "surrogateescape"), _FAST)
+
+
+def kept_text(store: Store, job: int, number: int) -> str:
+    """The text of a file as it was reviewed."""
+    [value] = store.values(job, TEXTS, number, 1)
+    return zlib.decompress(value).decode("utf-8", "surrogateescape")
+
+
+def left_out_value(path: str, reason: str) -> bytes:
+    return _encode([path, reason])
+
+
+def left_out_of(store: Store, job: int) -> dict[str, str]:
+    """Path → reason."""
+    return dict(map(msgspec.json.decode, _values(store, job, LEFT_OUT)))
+
+
+def _values(store: Store, job: int, name: str) -> Iterator[bytes]:
+    first = 0
+    while page := store.values(job, name, first, _PAGE):
+        yield from page
+        first += len(page)
+
+
+class KeptFiles(Sequence[KeptFile]):
+    """All files of a job, with the file of each unit."""
+
+    def __init__(self, files: Sequence[KeptFile], axes: int) -> None:
+        self._files = files
+        self._firsts = [file.first for file in files]
+        #: Judging units per part.
+        self._axes = axes
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._files[number]
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @property
+    def units(self) -> int:
+        """How many units judge an axis. Those that verify come after them."""
+        return self._files[-1].first + self.count(self._files[-1]) if self._files else 0
+
+    def count(self, file: KeptFile) -> int:
+        """How many units judge a file."""
+        return len(file.parts) * self._axes
+
+    def number_of(self, index: int) -> int:
+        """The number of the file of a unit (by its index) that judges an axis."""
+        return bisect_right(self._firsts, index) - 1
+
+
+def kept_files(store: Store, job: Job) -> KeptFiles:
+    """The files of a job. In memory each takes a few hundred bytes."""
+    return KeptFiles([_decode_file(value) for value in _values(store, job.id, FILES)], len(form_of(job).axes))
