@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from tests.reviews.files.trees import make_tree, selected
@@ -12,6 +15,9 @@ from tests.reviews.files.trees import make_tree, selected
 from headway.errors import UsageError
 from headway.reviews.files.selection import FileChoice, select
 from headway.reviews.records import SourcePart
+
+#: The user `nobody`.
+NOBODY = 65534
 
 
 def test_files_come_in_order_of_their_paths_with_hash_and_size(tmp_path: Path) -> None:
@@ -192,15 +198,30 @@ def test_odd_names_and_odd_files(tmp_path: Path) -> None:
     assert left_out == {"pipe": "not a regular file", "latin\\udce9.py": "its name is not UTF-8"}
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    make_tree(tmp_path, {"a.py": "x", "closed/b.py": "x", "c.py": "x"})
-    (tmp_path / "a.py").chmod(0)
-    (tmp_path / "closed").chmod(0)
+@contextmanager
+def as_a_user() -> Iterator[None]:
+    """Not as root, who may read every file."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(NOBODY)
     try:
-        files, left_out = selected(tmp_path)
+        yield
     finally:
-        (tmp_path / "closed").chmod(0o700)
+        os.seteuid(0)
+
+
+def test_what_cannot_be_read_is_named() -> None:
+    with TemporaryDirectory() as name:  # pytest's own folder lets nobody in.
+        root = Path(name)
+        root.chmod(0o755)
+        make_tree(root, {"a.py": "x", "closed/b.py": "x", "c.py": "x"})
+        assert len(selected(root)[0]) == 3, "also imports what a user may not read in root's Python"
+        (root / "a.py").chmod(0)
+        (root / "closed").chmod(0)
+        with as_a_user():
+            files, left_out = selected(root)
+        (root / "closed").chmod(0o700)
     assert list(files) == ["c.py"]
     assert left_out == {
         "a.py": "cannot be read: permission denied",
