@@ -20,7 +20,7 @@ from headway.reports.run_progress import VERSION
 from headway.reports.status import StatusReport, status_report
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.store_access import jobs_folder
+from headway.wiring.store_access import job_places
 
 #: Seconds between two looks of `--watch`. A running job writes its progress about once a second.
 WATCH_S: Final = 1.0
@@ -28,7 +28,7 @@ WATCH_S: Final = 1.0
 
 def report_of(config: Config, store: Store, job: Job) -> StatusReport:
     """The present state of a job."""
-    return status_report(store, job, jobs_folder(config))
+    return status_report(store, job, job_places(config))
 
 
 def as_data(store: Store, job: Job, report: StatusReport) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from headway.config.database_address import shown_address
 from headway.core.model import LaneLimits, OrderName, Price, RetryPolicy
 
 Isolation = Literal["process", "thread", "inline"]
@@ -262,11 +263,7 @@ class Config(msgspec.Struct, frozen=True):
     @property
     def shown_db(self) -> str:
         """`db` as it may be printed: an address without user, password and parameters."""
-        scheme, mark, rest = self.db.partition("://")
-        if not mark:
-            return self.db
-        # The last @ ends the user's part: a password may contain @ and slashes.
-        return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+        return shown_address(self.db) if "://" in self.db else self.db
 
     def __repr__(self) -> str:
         return (

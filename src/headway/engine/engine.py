@@ -41,9 +41,11 @@ from headway.engine.unit_control import UnitControl
 from headway.engine.units.held_units import HeldUnits
 from headway.engine.units.unit_cursors import Fetched, StoreSource
 from headway.stores import records
+from headway.stores.journal import Journal
 from headway.stores.records import State, UnitChange
 from headway.stores.store import Store
 from headway.stores.write_batch import GrownUnits, WriteBatch
+from headway.stores.writer import Outage
 
 #: How often observers get a view.
 SHOW_S: Final = 0.5
@@ -82,8 +84,13 @@ class Engine(SchedulerDriver):
         self._began_at = self._now()
         self._done: asyncio.Future[str] = self._loop.create_future()
         self._recorder = Recorder(
-            self._open_store, committed=self._committed, failed=self._broke, snapshot=self._snapshot
+            self._open_store,
+            committed=self._committed,
+            failed=self._broke,
+            snapshot=self._snapshot,
         )
+        if self._spec.journal is not None:
+            self._recorder.outage = Outage(Journal(self._spec.journal), partial(self._say, "database"))
         adapters = list({id(lane.adapter): lane.adapter for lane in self._spec.lanes.values()}.values())
         try:
             self._begin()
@@ -155,6 +162,8 @@ class Engine(SchedulerDriver):
         self._inform(lambda observer: observer.began(self._totals, unknown))
         for share in self._share(self._sharing.claims(store, utc)):
             scheduler.lanes[share.lane].share(share.grant, now)
+        if recorder.replayed:
+            self._say("database", recorder.replayed)
         for what, remarks in (("agents", spec.agent_remarks), ("cost", spec.remarks)):
             for text in remarks:
                 self._say(what, text)

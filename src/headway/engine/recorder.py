@@ -29,10 +29,11 @@ from headway.engine.recording.attempt_records import add_attempt
 from headway.engine.recording.lane_records import RestoredLane, lane_row
 from headway.engine.store_reader import StoreReader
 from headway.reason_text import notice_text
+from headway.stores.journal import replay
 from headway.stores.records import Attempt, JobEvent, State, StoredLane, UnitChange, UnknownOutcome
 from headway.stores.store import Store
 from headway.stores.write_batch import Grow, WriteBatch
-from headway.stores.writer import Writer
+from headway.stores.writer import Outage, Writer
 
 #: How long a change that nothing waits for may wait for others to share its fsync.
 LINGER_S: Final = 0.02
@@ -57,6 +58,9 @@ class Recorder:
         snapshot: Callable[[], Snapshot],
         committed: Callable[[WriteBatch], None] | None = None,
     ) -> None:
+        #: What to do while the database is away, where it may be; and what was recorded of an earlier run. Set before `begin`.
+        self.outage: Outage | None = None
+        self.replayed = ""
         self._loop = asyncio.get_running_loop()
         self._open_store = open_store
         self._on_committed, self._on_failed, self._snapshot = committed, failed, snapshot
@@ -95,6 +99,8 @@ class Recorder:
 
         `grow` adds units to the job when units end. `ahead`: for each lane at least so many intents are recorded ahead, or none, and at most so many.
         """
+        if self.outage is not None:
+            self.replayed = replay(self.store, self.outage.journal)
         unknown = self.store.unknown_outcomes(job)
         self.job, self._caching, self._grow = job, caching, grow
         self._worker = self.store.begin(
@@ -108,7 +114,7 @@ class Recorder:
             taken_utc=taken_utc,
         )
         self._writer = Writer(
-            self._open_store, self._next_batch, self._from_thread, self._committed, self._broke
+            self._open_store, self._next_batch, self._from_thread, self._committed, self._broke, self.outage
         )
         self._release_hold()  # Nothing commits the first batch yet.
         self._reader = StoreReader(self._open_store, self._from_thread, self._broke)

@@ -39,8 +39,41 @@ class Database(Protocol):
         all processes.
         """
 
+    def description(self) -> str:
+        """The database, its version and its schema, for people."""
+
+    def transaction_number(self) -> int:
+        """The number of the transaction that is open, for `was_committed`."""
+
+    def was_committed(self, transaction: int) -> bool:
+        """Whether a transaction was committed whose connection was lost during its commit."""
+
+    def set_patience(self, seconds: float) -> None:
+        """How long a statement that reads, or the beginning of a transaction, waits for a server that is away; then it raises `StoreAway`."""
+
+    def abandon(self) -> None:
+        """Wait no longer. May be called by any thread."""
+
     def close(self) -> None:
         """Close the connection."""
+
+
+class NeverAway:
+    """The parts of the contract that are about a server, for a database without one."""
+
+    def transaction_number(self) -> int:
+        """There is nothing to ask for later."""
+        return 0
+
+    def was_committed(self, transaction: int) -> bool:
+        """No connection is lost here."""
+        raise AssertionError("a commit without a server has an outcome")
+
+    def set_patience(self, seconds: float) -> None:
+        """There is nothing to wait for."""
+
+    def abandon(self) -> None:
+        """There is nothing to wait for."""
 
 
 class DuplicateKey(Exception):
@@ -54,6 +87,11 @@ class CheckFailed(Exception):
 @cache
 def queries() -> dict[str, str]:
     """Every statement of `queries.sql` by its name."""
-    text = Path(__file__).with_name("queries.sql").read_text(encoding="utf-8")
+    return named_statements(Path(__file__).with_name("queries.sql"))
+
+
+def named_statements(path: Path) -> dict[str, str]:
+    """The statements of a file by their names: each follows a line `-- name: NAME`."""
+    text = path.read_text(encoding="utf-8")
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     return {name: body.strip().rstrip(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}

@@ -36,7 +36,7 @@ UPDATE routes SET priorities = ? WHERE id = ?;
 
 -- name: add_unit
 INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens, lane, family, status)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, CASE WHEN ?8 IS NULL THEN 'pending' ELSE 'assigned' END);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
 
 -- name: add_family
 INSERT INTO families (route, number, shape, firm, "rows", words) VALUES (?, ?, ?, ?, ?, ?)
@@ -313,19 +313,19 @@ UPDATE units SET attempts = attempts + 1 WHERE uid BETWEEN ? AND ? AND status IN
 -- name: reopen
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
 WHERE uid BETWEEN ? AND ? AND status NOT IN ('succeeded', 'cached')
-    AND (status <> 'pending' OR coalesce(code, message, not_before_utc) IS NOT NULL); -- why it waited in an earlier run
+    AND (status <> 'pending' OR code IS NOT NULL OR message IS NOT NULL OR not_before_utc IS NOT NULL); -- why it waited in an earlier run
 
 -- name: reopen_except
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
 WHERE uid BETWEEN ?1 AND ?2 AND status NOT IN ('succeeded', 'cached')
-    AND (status <> 'pending' OR coalesce(code, message, not_before_utc) IS NOT NULL)
-    AND (?3 = 0 OR status NOT IN ('skipped', 'cancelled')) -- only failed units, and what a process has left behind
+    AND (status <> 'pending' OR code IS NOT NULL OR message IS NOT NULL OR not_before_utc IS NOT NULL)
+    AND (NOT ?3 OR status NOT IN ('skipped', 'cancelled')) -- only failed units, and what a process has left behind
     AND (status IN ('pending', 'assigned', 'running') OR uid NOT IN (SELECT value FROM json_each(?4)));
 
 -- name: reopen_failed
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
 WHERE uid BETWEEN ? AND ? AND (status IN ('failed', 'timed_out', 'assigned', 'running')
-    OR (status = 'pending' AND coalesce(code, message, not_before_utc) IS NOT NULL));
+    OR (status = 'pending' AND (code IS NOT NULL OR message IS NOT NULL OR not_before_utc IS NOT NULL)));
 
 -- name: count_reopened
 SELECT status, count(*) FROM units

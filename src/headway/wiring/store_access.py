@@ -7,22 +7,47 @@ A database that no setting names is used only if neither it nor its folder belon
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from headway.config import Config
 from headway.config.trust import foreign, user_name
 from headway.errors import ConfigError, ForeignRecords
-from headway.stores.job_lock import JobLock
+from headway.install_hint import install_command
+from headway.stores.job_lock import JobLock, JobPlaces
+from headway.stores.journal import NAME as JOURNAL
+from headway.stores.journal import Journal
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.writer import Outage
+
+if TYPE_CHECKING:
+    from headway.stores.postgres.job_lock import RunningJobs
 
 
 def open_store_file(db: str, *, read_only: bool = False) -> Store:
     """Open a store that the caller named."""
     if "://" in db:
-        raise ConfigError("only SQLite databases can be used so far", hint="name a file with --db")
+        _require_driver()
+        from headway.stores.postgres.address import parse_address
+        from headway.stores.postgres.database import PostgresDatabase
+
+        return Store(PostgresDatabase(parse_address(db), read_only=read_only))
     return Store(SqliteFile(Path(db), read_only=read_only))
+
+
+def _require_driver() -> None:
+    """ConfigError if the driver of PostgreSQL is not installed. It is imported only for such a store: 60 ms."""
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            "a database at postgresql://… needs psycopg", hint=f"install it: {install_command('postgres')}"
+        ) from error
 
 
 def open_store(config: Config, *, read_only: bool = False) -> Store:
@@ -79,18 +104,17 @@ def foreign_store_part(config: Config) -> tuple[Path, str] | None:
 def headway_folder(config: Config) -> Path:
     """The folder of Headway's own files: that of the database, or `.headway` beside the configuration."""
     refuse_foreign_store(config)
-    return config.root / ".headway" if "://" in config.db else _home(config.db)
+    return _home(config.db, config.root)
 
 
-def _home(db: str) -> Path:
-    """The folder of the database file itself: two links to it must not give two locks."""
-    return Path(os.path.realpath(db)).parent
+def _home(db: str, root: Path) -> Path:
+    """The folder of the database file itself: two links to it must not give two locks. With a server: `.headway` in `root`."""
+    return root / ".headway" if "://" in db else Path(os.path.realpath(db)).parent
 
 
 def jobs_folder(config: Config) -> Path:
-    """The folder beside the database with a folder for each job."""
-    refuse_foreign_store(config)
-    return _home(config.db) / "jobs"
+    """The folder with a folder for each job."""
+    return headway_folder(config) / "jobs"
 
 
 def job_folder(config: Config, job: str) -> Path:
@@ -98,15 +122,49 @@ def job_folder(config: Config, job: str) -> Path:
     return jobs_folder(config) / job
 
 
-def _folder(db: str, job: str) -> Path:
-    return _home(db) / "jobs" / job
+def journal_of(config: Config, job: str) -> Path | None:
+    """Where results of a job wait while its database is away; None: a file is never away."""
+    return job_folder(config, job) / JOURNAL if "://" in config.db else None
 
 
-def job_lock(config: Config, job: str) -> JobLock:
+def outage_at(db: str, job: str, say: Callable[[str], None]) -> Outage | None:
+    """The same for a caller without a configuration."""
+    return Outage(Journal(_home(db, Path.cwd()) / "jobs" / job / JOURNAL), say) if "://" in db else None
+
+
+def job_places(config: Config) -> JobPlaces:
+    """Where jobs have their small files, and which of them a process runs now."""
+    running = _running_jobs(config.db).is_running if "://" in config.db else None
+    return JobPlaces(jobs_folder(config), running)
+
+
+@cache
+def _running_jobs(db: str) -> RunningJobs:
+    """One connection for all questions of this process."""
+    _require_driver()
+    from headway.stores.postgres.address import parse_address
+    from headway.stores.postgres.job_lock import RunningJobs
+
+    return RunningJobs(parse_address(db))
+
+
+def job_lock(config: Config, job: str) -> AbstractContextManager[Any]:
     """The lock that the process which runs the job holds."""
-    return JobLock(job_folder(config, job) / "lock", job)
+    return _lock(config.db, job, JobLock(job_folder(config, job) / "lock", job))
 
 
-def job_lock_at(db: str, job: str) -> JobLock:
+def job_lock_at(db: str, job: str) -> AbstractContextManager[Any]:
     """The lock of a job for a caller without a configuration. A program's job has no other files: nothing of it is left at the end."""
-    return JobLock(_folder(db, job) / "lock", job, temporary=True)
+    folder = _home(db, Path.cwd()) / "jobs" / job
+    return _lock(db, job, JobLock(folder / "lock", job, temporary=True))
+
+
+def _lock(db: str, job: str, local: JobLock) -> AbstractContextManager[Any]:
+    """The lock of the folder keeps other processes of this machine from its files; the lock of the server is for all machines."""
+    if "://" not in db:
+        return local
+    _require_driver()
+    from headway.stores.postgres.address import parse_address
+    from headway.stores.postgres.job_lock import PostgresJobLock
+
+    return PostgresJobLock(parse_address(db), job, local)
