@@ -70,8 +70,11 @@ def stage(
     monkeypatch.setenv("ALPHA_KEY", KEY)
     for name in ("HEADWAY_DB", "HEADWAY_CONFIG", "HEADWAY_DEBUG"):
         monkeypatch.delenv(name, raising=False)
-    if os.environ.get("HEADWAY_TEST_STORE") == "postgres":  # The same tests over the other database: tests/postgres has a sample.
-        monkeypatch.setenv("HEADWAY_DB", request.getfixturevalue("postgres_server").address())
+    if (
+        os.environ.get("HEADWAY_TEST_STORE") == "postgres"
+    ):  # The same tests over the other database: tests/postgres has a sample.
+        made.address = request.getfixturevalue("postgres_server").address()
+        monkeypatch.setenv("HEADWAY_DB", made.address)
     return made
 
 

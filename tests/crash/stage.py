@@ -14,8 +14,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,11 @@ from urllib.request import urlopen
 
 from tests.figures import count
 
+from headway.errors import NoRecords
 from headway.fake.process import FakeProcess
+from headway.stores.postgres.address import parse_address
+from headway.stores.postgres.database import PostgresDatabase
+from headway.stores.postgres.statements import translated
 
 HEADWAY = ("-m", "headway")
 LAUNCHER = Path(__file__).with_name("launcher.py")
@@ -57,6 +61,16 @@ def started(*args: str, **how: Any) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+class ServerRecords:
+    """The records in PostgreSQL, asked as those in SQLite."""
+
+    def __init__(self, db: PostgresDatabase) -> None:
+        self._db = db
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        return self._db.connection.execute(translated(sql).sql.encode(), values, binary=True)
+
+
 @dataclass
 class Stage:
     """One directory: its configuration, its input, its records."""
@@ -67,6 +81,8 @@ class Stage:
     tag: str
     units: int = 40
     env: dict[str, str] = field(default_factory=dict)
+    #: Of a store in PostgreSQL; "": the records are in the file `db`.
+    address: str = ""
 
     @property
     def db(self) -> Path:
@@ -111,6 +127,7 @@ class Stage:
             "ALPHA_KEY": KEY,
             "PYTHONWARNINGS": "error",
             "HEADWAY_DEBUG": "",
+            **({"HEADWAY_DB": self.address} if self.address else {}),
             **self.env,
             **more,
         }
@@ -144,8 +161,12 @@ class Stage:
     # -- after --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def records(self) -> Iterator[sqlite3.Connection]:
+    def records(self) -> Iterator[sqlite3.Connection | ServerRecords]:
         """The database, read-only."""
+        if self.address:
+            with closing(PostgresDatabase(parse_address(self.address), read_only=True)) as server:
+                yield ServerRecords(server)
+            return
         db = sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)
         try:
             yield db
@@ -158,11 +179,11 @@ class Stage:
 
     def statuses(self) -> dict[int, str]:
         """The status of every unit; empty before the ingest."""
-        if not self.db.exists():
+        if not (self.address or self.db.exists()):
             return {}
         try:
             return dict(self.query('SELECT "index", status FROM units ORDER BY uid'))
-        except sqlite3.OperationalError:  # The process died before there were tables.
+        except (sqlite3.OperationalError, NoRecords):  # The process died before there were tables.
             return {}
 
     def committed(self) -> set[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -78,7 +77,7 @@ def watch(config: Config, store: Store, job: Job, *, as_json: bool) -> int:
                     draw(lines)
             if not report.live:
                 return 0
-            time.sleep(WATCH_S)
+            store.wait_for_change(job.id, WATCH_S)
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -451,7 +451,7 @@ class Engine(SchedulerDriver):
 
     def _poll(self, store: Store) -> tuple[list[records.ControlRequest], list[records.StoredClaim]]:
         """In the reader's thread."""
-        return store.open_commands(self._spec.job.id), self._sharing.claims(store, time.time())
+        return store.new_commands(self._spec.job.id), self._sharing.claims(store, time.time())
 
     def _polled(self, polled: tuple[list[records.ControlRequest], list[records.StoredClaim]]) -> None:
         """Carry out commands, and use what other jobs leave of the lanes."""

@@ -7,11 +7,12 @@ explanation of errors. A database object belongs to one thread, unless its docum
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 #: Positional for `?` and `?1`, a mapping for `:name`.
 Values = Sequence[Any] | Mapping[str, Any]
@@ -42,6 +43,12 @@ class Database(Protocol):
     def description(self) -> str:
         """The database, its version and its schema, for people."""
 
+    def heard(self, what: Literal["commands", "jobs"], job: int) -> bool:
+        """Whether these records of a job may have changed since the last call. Asks no server; a database that cannot tell says yes."""
+
+    def wait_for_change(self, job: int, seconds: float) -> None:
+        """Wait until a job has changed, or for this long. A database that cannot tell waits for that long."""
+
     def transaction_number(self) -> int:
         """The number of the transaction that is open, for `was_committed`."""
 
@@ -60,6 +67,14 @@ class Database(Protocol):
 
 class NeverAway:
     """The parts of the contract that are about a server, for a database without one."""
+
+    def heard(self, what: Literal["commands", "jobs"], job: int) -> bool:
+        """A look costs less than the question whether it is needed."""
+        return True
+
+    def wait_for_change(self, job: int, seconds: float) -> None:
+        """Wait for this long."""
+        time.sleep(seconds)
 
     def transaction_number(self) -> int:
         """There is nothing to ask for later."""

@@ -67,7 +67,7 @@ class JournalEntry(msgspec.Struct, frozen=True, tag="batch"):
     rendered: list[tuple[int, bytes, int]]
     notes: list[tuple[int, int, bytes]]
     transcripts: list[TranscriptRow]
-    counts: dict[str, float]
+    counts: dict[str, int | float]
     uses: dict[int, UsageTotals]
     events: list[JobEvent]
     lanes: dict[int, tuple[bytes, bytes, float]]

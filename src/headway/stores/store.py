@@ -877,6 +877,14 @@ class Store:
         rows = self._db.execute("command_done", (command,))
         return bool(rows) and rows[0][0] is not None
 
+    def new_commands(self, job: int) -> list[ControlRequest]:
+        """The same for a run that looks again and again: it asks the database only if there may be one."""
+        return self.open_commands(job) if self._db.heard("commands", job) else []
+
+    def wait_for_change(self, job: int, seconds: float) -> None:
+        """Wait until the job's counters or state may have changed, or for this long."""
+        self._db.wait_for_change(job, seconds)
+
     def open_commands(self, job: int) -> list[ControlRequest]:
         """The commands that were not carried out yet."""
         rows = self._db.execute("open_commands", (job,))

@@ -6,16 +6,16 @@ A database that no setting names is used only if neither it nor its folder belon
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.config import Config
 from headway.config.trust import foreign, user_name
-from headway.errors import ConfigError, ForeignRecords
+from headway.errors import ConfigError, ForeignRecords, NoRecords
 from headway.install_hint import install_command
 from headway.stores.job_lock import JobLock, JobPlaces
 from headway.stores.journal import NAME as JOURNAL
@@ -68,13 +68,16 @@ def open_store_read_only(config: Config) -> Store:
 
 
 def open_store_or_empty(config: Config) -> Store:
-    """Open the store for reading; without a file, an empty store in memory."""
+    """Open the store for reading; without one, an empty store in memory."""
     refuse_foreign_store(config)
-    return (
-        open_store_read_only(config)
-        if "://" in config.db or Path(config.db).exists()
-        else Store(SqliteMemory())
-    )
+    if "://" not in config.db and not Path(config.db).exists():
+        return Store(SqliteMemory())
+    try:
+        return open_store_read_only(config)
+    except NoRecords:
+        if "://" not in config.db:
+            raise
+        return Store(SqliteMemory())
 
 
 def refuse_foreign_store(config: Config) -> None:
@@ -138,14 +141,21 @@ def job_places(config: Config) -> JobPlaces:
     return JobPlaces(jobs_folder(config), running)
 
 
-@cache
+#: The database that was asked last, and one connection for all questions about it.
+_asked: dict[str, RunningJobs] = {}
+
+
 def _running_jobs(db: str) -> RunningJobs:
-    """One connection for all questions of this process."""
     _require_driver()
     from headway.stores.postgres.address import parse_address
     from headway.stores.postgres.job_lock import RunningJobs
 
-    return RunningJobs(parse_address(db))
+    if db not in _asked:
+        while _asked:
+            _asked.popitem()[1].close()
+        _asked[db] = RunningJobs(parse_address(db))
+        atexit.register(_asked[db].close)
+    return _asked[db]
 
 
 def job_lock(config: Config, job: str) -> AbstractContextManager[Any]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -25,6 +25,7 @@ from headway.stores.postgres import schema
 from headway.stores.postgres.address import Address
 from headway.stores.postgres.connection import connect
 from headway.stores.postgres.errors import explanation
+from headway.stores.postgres.notifications import Notifications
 from headway.stores.postgres.statements import Statement, statements
 from headway.stores.row_groups import for_several
 
@@ -45,6 +46,7 @@ class PostgresDatabase:
     def __init__(self, address: Address, *, read_only: bool = False, patience_s: float = PATIENCE_S) -> None:
         self.address, self.read_only, self.patience_s = address, read_only, patience_s
         self._abandoned = threading.Event()
+        self._news = Notifications(address.schema)
         self._statements = statements()
         self._transaction = 0
         self._lock_sql = (
@@ -70,6 +72,13 @@ class PostgresDatabase:
         return (
             f"{self.address.shown}, tables in '{self.address.schema}', schema {number}, PostgreSQL {server}"
         )
+
+    def heard(self, what: Literal["commands", "jobs"], job: int) -> bool:
+        return self._patiently(lambda: self._news.heard(self.connection, what, job))
+
+    def wait_for_change(self, job: int, seconds: float) -> None:
+        """Wait at least a moment, so that a busy job is not asked without end, and at most a few times as long as without notifications."""
+        self._patiently(lambda: self._news.wait(self.connection, job, seconds))
 
     def set_patience(self, seconds: float) -> None:
         self.patience_s = seconds
@@ -206,6 +215,7 @@ class PostgresDatabase:
     def reconnect(self) -> None:
         """Replace a lost connection. StoreAway if the server is still away."""
         self.connection.close()
+        self._news.forget()
         self.connection = connect(self.address, read_only=self.read_only)
 
     def _attempt(self, act: Callable[[], Result]) -> Result:

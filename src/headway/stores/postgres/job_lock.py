@@ -138,6 +138,13 @@ class RunningJobs:
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
 
+    def close(self) -> None:
+        """Close the connection. It is made again when it is needed."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
     def is_running(self, job: str) -> bool:
         """Whether a process holds the lock of the job. False if the server is away."""
         key = self._address.lock_key("job", job)

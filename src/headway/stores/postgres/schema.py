@@ -55,7 +55,7 @@ def require(connection: Connection, address: Address) -> None:
     number = version(connection, address)
     if number == 0:
         raise NoRecords(
-            f"there are no records in {address.shown}",
+            f"there is no store of Headway in {address.shown}",
             hint="'headway run FILE' makes them; --db names another database",
         )
     if number < len(migrations()):
