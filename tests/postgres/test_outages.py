@@ -57,7 +57,9 @@ def _crash(server: PostgresServer) -> None:
     server.start()
 
 
-def test_a_run_goes_on_through_restarts_and_a_crash_of_the_server(stage: Stage, server: PostgresServer) -> None:
+def test_a_run_goes_on_through_restarts_and_a_crash_of_the_server(
+    stage: Stage, server: PostgresServer
+) -> None:
     falls: tuple[Callable[[PostgresServer], None], ...] = (_restart, _restart, _restart, _crash)
     with stage.process("run", "in.jsonl", "--progress", "plain") as run:
         for number, fall in enumerate(falls):
@@ -72,7 +74,9 @@ def test_a_run_goes_on_through_restarts_and_a_crash_of_the_server(stage: Stage, 
     _nothing_lost_or_doubled(stage)
 
 
-def test_results_of_a_run_that_ended_meanwhile_are_recorded_by_the_next(stage: Stage, server: PostgresServer) -> None:
+def test_results_of_a_run_that_ended_meanwhile_are_recorded_by_the_next(
+    stage: Stage, server: PostgresServer
+) -> None:
     stage.configure("max_concurrency = 8")
     with stage.process("run", "in.jsonl") as run:
         wait_for("units end", lambda: len(stage.committed()) >= 20)
@@ -122,7 +126,9 @@ def _times_sent(stage: Stage) -> Counter[int]:
 
 def _nothing_lost_or_doubled(stage: Stage) -> None:
     assert len(stage.committed()) == UNITS
-    assert [json.loads(json.dumps(row))["custom_id"] for row in stage.rows()] == [f"u{index}" for index in range(UNITS)]
+    assert [json.loads(json.dumps(row))["custom_id"] for row in stage.rows()] == [
+        f"u{index}" for index in range(UNITS)
+    ]
     twice = {index: n for index, n in _times_sent(stage).items() if n != 1}
     assert twice == {}
     _counters_agree(stage)
