@@ -16,6 +16,11 @@ def shown_address(db: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
 
+def shown_database(db: str) -> str:
+    """A database as a message names it: the path of a file, or an address without secrets."""
+    return shown_address(db) if "://" in db else db
+
+
 def public_address(db: str) -> str:
     """An address for a command line: everything but its secrets."""
     scheme, _, rest = db.partition("://")

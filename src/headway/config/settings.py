@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from headway.config.database_address import shown_address
+from headway.config.database_address import shown_database
 from headway.core.model import LaneLimits, OrderName, Price, RetryPolicy
 
 Isolation = Literal["process", "thread", "inline"]
@@ -263,7 +263,7 @@ class Config(msgspec.Struct, frozen=True):
     @property
     def shown_db(self) -> str:
         """`db` as it may be printed: an address without user, password and parameters."""
-        return shown_address(self.db) if "://" in self.db else self.db
+        return shown_database(self.db)
 
     def __repr__(self) -> str:
         return (

@@ -10,6 +10,7 @@ flight, because nothing starts while the database is away.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import zlib
 from collections.abc import Iterator
@@ -36,7 +37,6 @@ from headway.stores.records import (
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
 
-NAME: Final = "journal"
 #: More than any run has in flight; a larger file is refused.
 MOST_BYTES: Final = 4_000_000_000
 _HEAD_BYTES: Final = 8
@@ -50,6 +50,8 @@ _KEPT: Final = (
 class JournalEntry(msgspec.Struct, frozen=True, tag="batch"):
     """One batch. `transaction` is the one in which it may have been committed before it was written here."""
 
+    #: The store that it is for: numbers of jobs and transactions mean nothing in another one.
+    store: bytes
     job: int
     worker: int | None
     caching: bool
@@ -125,12 +127,14 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        #: The store that entries are for (`store_id`). Set before the first one.
+        self.store = b""
         self._entries = 0
         self._file: int | None = None
 
     def add(self, batch: WriteBatch, transaction: int | None = None) -> int:
         """Write a batch to the disk; returns its number. `transaction`: it may have been committed there."""
-        self._append(_entry(batch, transaction))
+        self._append(_entry(self.store, batch, transaction))
         self._entries += 1
         return self._entries - 1
 
@@ -202,10 +206,10 @@ def _records(content: bytes) -> Iterator[JournalEntry | CommitTried]:
         place += _HEAD_BYTES + length
 
 
-def _entry(batch: WriteBatch, transaction: int | None) -> JournalEntry:
+def _entry(store: bytes, batch: WriteBatch, transaction: int | None) -> JournalEntry:
     kept = {name: getattr(batch, name) for name in _KEPT}
     kept["attempts"] = [_plain(attempt) for attempt in batch.attempts]
-    return JournalEntry(batch.job, batch.worker, batch.caching, transaction, **kept)
+    return JournalEntry(store, batch.job, batch.worker, batch.caching, transaction, **kept)
 
 
 def _plain(attempt: Attempt) -> dict[str, Any]:
@@ -214,14 +218,22 @@ def _plain(attempt: Attempt) -> dict[str, Any]:
     return {**msgspec.structs.asdict(attempt), "worker": number}
 
 
+def store_id(store: Store) -> bytes:
+    """Tells stores apart, without their secret."""
+    return hashlib.blake2b(store.salt(), digest_size=16, person=b"headway-journal").digest()
+
+
 def replay(store: Store, journal: Journal) -> str:
     """Record what an earlier run left in its journal, each entry once; returns a remark about it. Called by the owner of the job, before
     anything else of a run.
     """
+    journal.store = store_id(store)
     entries = journal.entries()
     if not entries:
         journal.clear()
         return ""
+    if any(entry.store != journal.store for entry, _ in entries):
+        return f"the results in {_set_aside(journal)} are of another database, and not recorded"
     ended = 0
     try:
         for number, (entry, transactions) in enumerate(entries):
@@ -229,8 +241,13 @@ def replay(store: Store, journal: Journal) -> str:
             if not any(store.was_committed(transaction) for transaction in transactions):
                 store.commit_again(entry.batch(), partial(journal.tried, number))
     except JobTaken:
-        aside = journal.path.with_name(f"{NAME}.not-recorded")
-        os.replace(journal.path, aside)
-        return f"another run has taken the job since: the results in {aside} are not recorded"
+        return f"another run has taken the job since: the results in {_set_aside(journal)} are not recorded"
     journal.clear()
     return f"{ended} units that ended while the database was away are recorded now"
+
+
+def _set_aside(journal: Journal) -> Path:
+    aside = journal.path.with_name(f"{journal.path.name}.not-recorded")
+    os.replace(journal.path, aside)
+    journal.clear()
+    return aside

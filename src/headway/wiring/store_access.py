@@ -11,22 +11,23 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headway.config import Config
 from headway.config.trust import foreign, user_name
 from headway.errors import ConfigError, ForeignRecords, NoRecords
 from headway.install_hint import install_command
 from headway.stores.job_lock import JobLock, JobPlaces
-from headway.stores.journal import NAME as JOURNAL
-from headway.stores.journal import Journal
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
-from headway.stores.writer import Outage
 
 if TYPE_CHECKING:
     from headway.stores.postgres.job_lock import RunningJobs
+    from headway.stores.writer import Outage
+
+#: The file of a job with results that wait for a database server.
+JOURNAL: Final = "journal"
 
 
 def open_store_file(db: str, *, read_only: bool = False) -> Store:
@@ -131,7 +132,10 @@ def journal_of(config: Config, job: str) -> Path | None:
 
 
 def outage_at(db: str, job: str, say: Callable[[str], None]) -> Outage | None:
-    """The same for a caller without a configuration."""
+    """The same for a caller without a configuration, which is told of it."""
+    from headway.stores.journal import Journal
+    from headway.stores.writer import Outage
+
     return Outage(Journal(_home(db, Path.cwd()) / "jobs" / job / JOURNAL), say) if "://" in db else None
 
 

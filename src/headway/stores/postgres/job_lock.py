@@ -24,6 +24,8 @@ from headway.stores.postgres.errors import explanation
 
 #: How often a lost lock is tried again.
 RETRY_S: Final = 0.5
+#: How long the end of a job waits for the end of its lock's connection.
+LEAVE_S: Final = 1.0
 #: A server ends the session of a machine that does not answer after 10 + 3 × 5 s, and frees the lock.
 _KEEPALIVE: Final = (
     "SET tcp_keepalives_idle TO 10; SET tcp_keepalives_interval TO 5; SET tcp_keepalives_count TO 3"
@@ -70,9 +72,9 @@ class PostgresJobLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._leaving.set()
-        self._left.wait()
-        if self._connection is not None:
-            self._connection.close()
+        self._left.wait(
+            LEAVE_S
+        )  # A server that does not answer may hold the thread longer; it ends with the process.
         self._local.__exit__(kind, error, trace)
 
     def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
@@ -105,6 +107,10 @@ class PostgresJobLock:
                 if self._connection is None or not self._is_alive(self._connection):
                     self._connection = self._again()
         finally:
+            if self._connection is not None:
+                with suppress(psycopg.Error):  # The server may take a moment to see that a connection was closed.
+                    self._connection.execute("SELECT pg_advisory_unlock_all()")
+                self._connection.close()
             self._left.set()
 
     def _is_alive(self, connection: psycopg.Connection[tuple[Any, ...]]) -> bool:

@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from headway.stores.database import Values, named_statements, queries
 
+#: The statements that are written again.
+OWN: Final = Path(__file__).with_name("queries.sql")
 #: Comments, strings and quoted names have no placeholders. A cast (`::bigint`) is not one, either.
 _TOKEN: Final = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\"[^\"]*\"|::\w+|\?\d*|:\w+")
 #: What stands for a list of numbers: `json_each` with a placeholder.
@@ -50,7 +52,7 @@ class Statement(NamedTuple):
 @cache
 def statements() -> dict[str, Statement]:
     """Every statement of the store by its name."""
-    own = named_statements(Path(__file__).with_name("queries.sql"))
+    own = named_statements(OWN)
     return {name: translated(own.get(name, sql)) for name, sql in queries().items()}
 
 

@@ -344,3 +344,84 @@ BEGIN
 END
 $$;
 CREATE TRIGGER tell_job AFTER UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION tell_job();
+
+-- Bytes as JSON; NULL if they are none.
+CREATE FUNCTION json_in(body bytea) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN replace(convert_from(body, 'UTF8'), '\u0000', '\ufffd')::jsonb;
+EXCEPTION WHEN OTHERS THEN
+    RETURN NULL;
+END
+$$;
+
+-- The objects of a list, with their places from 0 on; nothing of anything else.
+CREATE FUNCTION objects_in(list jsonb) RETURNS TABLE (place bigint, value jsonb) LANGUAGE sql IMMUTABLE AS $$
+    SELECT place - 1, value FROM jsonb_array_elements(CASE jsonb_typeof($1) WHEN 'array' THEN $1 ELSE '[]' END)
+        WITH ORDINALITY AS item (value, place)
+    WHERE jsonb_typeof(value) = 'object'
+$$;
+
+-- The conversation of every unit, as every API writes it: see migration 14 of SQLite.
+CREATE VIEW messages AS
+WITH
+    asked AS (
+        SELECT requests.uid, path, coalesce(repairs.request, rendered.body, of_source.body, requests.body) AS body
+        FROM requests LEFT JOIN repairs ON repairs.uid = requests.uid AND repairs.open = 1
+        LEFT JOIN rendered ON rendered.uid = requests.uid
+        LEFT JOIN hits ON hits.uid = requests.uid LEFT JOIN rendered AS of_source ON of_source.uid = hits.source
+    ),
+    sent AS (SELECT uid, path, json_in(body) AS body FROM asked),
+    theirs AS (
+        SELECT units.uid, body FROM units JOIN answers ON answers.uid = units.uid
+        UNION ALL SELECT hits.uid, body FROM hits JOIN answers ON answers.uid = hits.source
+    ),
+    noted AS (SELECT uid, number, json_of(note)::jsonb -> 'messages' AS messages FROM notes),
+    got AS (
+        SELECT uid, json_in(body) AS body FROM theirs
+        WHERE NOT EXISTS (SELECT 1 FROM noted WHERE noted.uid = theirs.uid AND messages IS NOT NULL)
+        AND NOT EXISTS (SELECT 1 FROM transcripts WHERE transcripts.uid = theirs.uid)
+    ),
+    said AS (
+        SELECT uid, choice.place AS number, coalesce(choice.value -> 'message', choice.value -> 'text') AS content
+        FROM got, objects_in(body -> 'choices') AS choice
+        UNION ALL
+        SELECT uid, candidate.place, candidate.value #> '{content,parts}' FROM got, objects_in(body -> 'candidates') AS candidate
+        UNION ALL
+        SELECT uid, 0, coalesce(body #> '{output,message,content}', body -> 'content', body -> 'output') FROM got
+    ),
+    conversation AS (
+        SELECT uid, -1::bigint AS position, 'system' AS role,
+            coalesce(body -> 'system', body #> '{systemInstruction,parts}', body #> '{system_instruction,parts}',
+                CASE WHEN path LIKE '%/responses%' THEN body -> 'instructions' END) AS content, NULL::bigint AS attempt
+        FROM sent
+        UNION ALL
+        SELECT uid, turn.place, turn.value ->> 'role',
+            CASE WHEN turn.value - 'role' - 'content' = '{}' THEN turn.value -> 'content' ELSE turn.value END, NULL
+        FROM sent, objects_in(body -> 'messages') AS turn
+        UNION ALL
+        SELECT uid, turn.place, CASE turn.value ->> 'role' WHEN 'model' THEN 'assistant' ELSE coalesce(turn.value ->> 'role', 'user') END,
+            turn.value -> 'parts', NULL
+        FROM sent, objects_in(body -> 'contents') AS turn
+        UNION ALL
+        SELECT uid, turn.place,
+            coalesce(turn.value ->> 'role', CASE WHEN turn.value ->> 'type' LIKE '%\_output' THEN 'tool' ELSE 'assistant' END),
+            CASE WHEN turn.value ->> 'role' IS NULL THEN turn.value ELSE turn.value -> 'content' END, NULL
+        FROM sent, objects_in(body -> 'input') AS turn WHERE path LIKE '%/responses%'
+        UNION ALL
+        SELECT uid, 0, 'user', body -> 'input', NULL
+        FROM sent WHERE jsonb_typeof(body -> 'input') = 'string' AND path LIKE '%/responses%'
+        UNION ALL
+        SELECT uid, 0, 'user', body -> 'prompt', NULL FROM sent
+        WHERE jsonb_typeof(body -> 'prompt') = 'string'
+        AND NOT EXISTS (SELECT 1 FROM noted WHERE noted.uid = sent.uid AND messages IS NOT NULL)
+        UNION ALL
+        SELECT uid, turn.place, turn.value ->> 'role', coalesce(turn.value -> 'content', turn.value), number
+        FROM noted, objects_in(messages) AS turn
+        UNION ALL
+        SELECT uid, seq * 10000 + turn.place, turn.value ->> 'role', coalesce(turn.value -> 'content', turn.value), number
+        FROM transcripts, objects_in(json_of(transcripts.messages)::jsonb) AS turn
+        UNION ALL
+        SELECT uid, 1000000 + number, 'assistant', content, NULL FROM said
+    )
+SELECT uid >> 32 AS job, uid & 4294967295 AS "index", position, role, content::text AS content, attempt
+FROM conversation WHERE content IS NOT NULL;
