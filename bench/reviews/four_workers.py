@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from headway.sim.runner import HEADWAY, LaneResult, SimulationReport, simulate
-
 from bench.lanes import Bar, misses, scenario
+from headway.sim.runner import HEADWAY, LaneResult, SimulationReport, simulate
 
 POOL: Final = "pool-4"
 #: The last one says nothing of its limits: what is learned of so few requests costs refusals.
