@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from bench.lanes import Bar
 from bench.reviews import four_workers
 
 from headway.sim.runner import HEADWAY
 
 
 @pytest.mark.parametrize("bar", four_workers.BARS, ids=lambda bar: bar.scenario)
-def test_four_workers_that_find_a_limit_alone_lose_files_and_ours_do_not(bar: four_workers.Bar) -> None:
+def test_four_workers_that_find_a_limit_alone_lose_files_and_ours_do_not(bar: Bar) -> None:
     report = four_workers.simulated(bar, seeds=(1,))
     assert four_workers.all_misses(bar, report) == []
     assert report.policies[HEADWAY].lanes["files"].failed == 0

@@ -126,9 +126,13 @@ def test_one_review_at_a_time_in_a_tree(tmp_path: Path, fake: FakeProcess) -> No
     with stage.process(*args) as process:
         wait_for("the first review", lambda: reviews(stage))
         second = stage.run("review", "src/meters", "--model", "alpha/m", "-q")
+        elsewhere = ("--db", "other.db", "--out-dir", "other")
+        third = stage.run("review", "src", "--model", "alpha/m", "-q", *elsewhere)
         process.kill()
         process.communicate()
-    assert second.returncode == 2, second.stderr
-    assert "is being written by job" in second.stderr
+    assert (second.returncode, third.returncode) == (2, 2), third.stderr
+    assert "is being reviewed by job 'review-" in second.stderr
+    assert "is being reviewed by another process" in third.stderr
+    assert not (stage.root / "other").exists(), "nothing was begun"
     stage.configure("max_concurrency = 64")
     assert stage.run(*args).returncode == 0, "the lock ended with its process"

@@ -92,6 +92,28 @@ def test_a_file_with_an_axis_without_answer_is_not_done(make_tree: Trees) -> Non
     assert tree.sent() == sent + 2 * len(FILES), "only what has no answer runs again, and is corrected once"
 
 
+def test_reviews_of_files_that_are_gone_or_fail_are_removed(make_tree: Trees) -> None:
+    tree = make_tree(answers=[{"contains": "xyzzy", "turns": ["no JSON"]}, {"turns": [report()]}])
+    axis = ("--axis", "tests")
+    tree.review(*axis)
+    folder = tree.root / ".headway/reviews"
+    tree.write(".headway/reviews/src/mine.review.md", "# `src/mine`\n\nNotes.\n")
+    tree.write(".headway/reviews/src/other.py.review.md", (folder / "src/one.py.review.md").read_text())
+    (tree.root / "src/deep/two.py").unlink()
+    (tree.root / "src/deep").rmdir()
+    tree.write("src/add.py", "xyzzy = 1\n")
+    tree.write("tests/a.py", "assert True\n")
+    other = tree.headway("review", "tests", "--model", "alpha/m", *axis)
+    assert other.code == 0, other.err
+    stay = {"src/mine.review.md", "src/one.py.review.md", "src/other.py.review.md", "tests/a.py.review.md"}
+    assert set(tree.reviews()) == {*stay, "src/add.py.review.md"}, (
+        "a review of another part sees what is gone"
+    )
+    assert not (folder / "src/deep").exists()
+    assert tree.review(*axis).code == 1
+    assert set(tree.reviews()) == stay, "the review of an earlier text is not left where the file failed"
+
+
 def test_refusals_of_some_axes_never_make_a_file_done(make_tree: Trees) -> None:
     tree = make_tree("[run]\nmax_attempts = 2", faults=["429/4"])
     done = tree.review()

@@ -18,7 +18,7 @@ from headway.reviews.running.view import review_view
 from headway.safe_text import one_line
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.known_findings import without_known
+from headway.wiring.reviews.known_findings import without_known
 
 #: The exit code if a finding reaches --fail-on.
 REACHED: Final = 5

@@ -79,6 +79,10 @@ class ReviewKind(ReportKind):
     def route_policies(self, job: Job) -> Mapping[str, RoutePolicy]:
         return dict.fromkeys((*form_of(job).axes, VERIFY), _PATIENT)
 
+    def locked_folder(self, job: Job) -> Path:
+        """One review runs at a time in a tree, whatever its records and its folder of reviews are."""
+        return Path(form_of(job).root)
+
     # -- results ----------------------------------------------------------------------------------------------------------
 
     def view(self, store: Store, job: Job) -> ReviewView:
@@ -106,7 +110,7 @@ class ReviewKind(ReportKind):
 
     def output(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> JobOutput:
         """Reports are made by `wiring`."""
-        raise AssertionError("reviews are written by wiring.review_folder")
+        raise AssertionError("reviews are written by wiring.reviews.review_folder")
 
     def rows(self, store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:
         """Every file as it is now, a line of JSON each, whatever units are asked for."""
