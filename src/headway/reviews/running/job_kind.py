@@ -22,7 +22,7 @@ from headway.jobs.unit_report import Section, UnitReport, UnitText
 from headway.reviews.records import ReviewView
 from headway.reviews.running.answer_check import route_check
 from headway.reviews.running.file_results import FileResults
-from headway.reviews.running.review_form import REVIEW, form_of, kept_files
+from headway.reviews.running.review_form import REVIEW, first_units, form_of
 from headway.reviews.running.review_requests import turns_in
 from headway.reviews.running.unit_names import VERIFY
 from headway.reviews.running.verification_units import VerificationUnits
@@ -68,9 +68,8 @@ class ReviewKind(ReportKind):
         most = limits_of(job).concurrency
         if not most:
             return None
-        files = kept_files(store, job)
-        units = files.units
-        return UnitGroups(most, lambda index: files.number_of(index) + 1 if index < units else 0)
+        files = first_units(store, job)
+        return UnitGroups(most, lambda index: files.number_of(index) + 1 if index < files.units else 0)
 
     def with_providers(self, config: Config, job: Job) -> Config:
         """In input order, so that files are finished one after the other."""

@@ -6,8 +6,9 @@ The form is small: the form of every job is read by `headway jobs`. Files and th
 from __future__ import annotations
 
 import zlib
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -87,14 +88,30 @@ def _values(store: Store, job: int, name: str) -> Iterator[bytes]:
         first += len(page)
 
 
+class FirstUnits:
+    """Where the units of each file begin: eight bytes a file."""
+
+    def __init__(self, files: Iterable[KeptFile], axes: int) -> None:
+        self._firsts = array("q")
+        #: How many units judge an axis. Those that verify come after them.
+        self.units = 0
+        for file in files:
+            self._firsts.append(file.first)
+            self.units = file.first + len(file.parts) * axes
+
+    def number_of(self, index: int) -> int:
+        """The number of the file of a unit (by its index) that judges an axis."""
+        return bisect_right(self._firsts, index) - 1
+
+
 class KeptFiles(Sequence[KeptFile]):
     """All files of a job, with the file of each unit."""
 
     def __init__(self, files: Sequence[KeptFile], axes: int) -> None:
         self._files = files
-        self._firsts = [file.first for file in files]
         #: Judging units per part.
         self._axes = axes
+        self.of_units = FirstUnits(files, axes)
 
     def __getitem__(self, number: Any) -> Any:
         return self._files[number]
@@ -102,20 +119,21 @@ class KeptFiles(Sequence[KeptFile]):
     def __len__(self) -> int:
         return len(self._files)
 
-    @property
-    def units(self) -> int:
-        """How many units judge an axis. Those that verify come after them."""
-        return self._files[-1].first + self.count(self._files[-1]) if self._files else 0
-
     def count(self, file: KeptFile) -> int:
         """How many units judge a file."""
         return len(file.parts) * self._axes
 
-    def number_of(self, index: int) -> int:
-        """The number of the file of a unit (by its index) that judges an axis."""
-        return bisect_right(self._firsts, index) - 1
-
 
 def kept_files(store: Store, job: Job) -> KeptFiles:
     """The files of a job. In memory each takes a few hundred bytes."""
-    return KeptFiles([_decode_file(value) for value in _values(store, job.id, FILES)], len(form_of(job).axes))
+    return KeptFiles(list(each_kept_file(store, job)), len(form_of(job).axes))
+
+
+def first_units(store: Store, job: Job) -> FirstUnits:
+    """The files of a job, for a caller who only asks which file a unit is about."""
+    return FirstUnits(each_kept_file(store, job), len(form_of(job).axes))
+
+
+def each_kept_file(store: Store, job: Job) -> Iterator[KeptFile]:
+    """One after the other."""
+    return map(_decode_file, _values(store, job.id, FILES))

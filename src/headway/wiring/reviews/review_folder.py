@@ -111,6 +111,8 @@ class ReviewFolder:
         if self._store is not None:
             self._store.close()
             self._store = None
+            del self._results  # The results that are printed at the end are read anew.
+            self._states = {}
 
     def progress(self) -> Mapping[str, Any]:
         """The fields of `progress.json` as they were last published."""
@@ -122,14 +124,15 @@ class ReviewFolder:
         if self._store is None:
             self._store = self._open_store()
             self._results = FileResults(self._store, self._job)
-            self._numbers = {file.path: number for number, file in enumerate(self._results.files)}
+            verified = self._results.files if form_of(self._job).verifies else ()
+            self._numbers = {file.path: number for number, file in enumerate(verified)}
         return self._store
 
     def _number_of(self, index: int) -> int | None:
         """The number of the file of a unit."""
         files = self._results.files
-        if index < files.units:
-            return files.number_of(index)
+        if index < files.of_units.units:
+            return files.of_units.number_of(index)
         path = verified_path(self._opened().custom_id(self._job.id, index))
         return None if path is None else self._numbers.get(path)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from headway.display.reviews.review_markdown import is_file_markdown
 from headway.jobs.base import OutputOptions
-from headway.reviews.running.review_form import REVIEW, form_of, kept_files
+from headway.reviews.running.review_form import REVIEW, each_kept_file, form_of
 from headway.stores.records import Job
 from headway.stores.store import Store
 
@@ -34,7 +34,7 @@ def remove_stale_reviews(store: Store, job: Job, output: OutputOptions, present:
             return
         if (one.input, one.out) != (job.input, output.recorded):
             continue
-        own = gone.intersection(file.path for file in kept_files(store, one))
+        own = gone.intersection(file.path for file in each_kept_file(store, one))
         for path in own:
             remove_review(folder, folder / (path + SUFFIX), path)
         gone -= own
