@@ -18,8 +18,8 @@ from headway.fake.process import FakeProcess, fake_process
 FILES: Final = 20_000
 FEW: Final = 200
 PLAN_BAR_S: Final = 5.0
-#: Of a run, for each file more: its path, hash, state and place in the job.
-MEMORY_BAR_KB: Final = 2.0
+#: Of a run, for each file more: its record in the plan and in the job, and its state in progress.json, which is written as a whole.
+MEMORY_BAR_KB: Final = 4.0
 AXES: Final = 6
 LONGEST_S: Final = 400.0
 
