@@ -229,6 +229,7 @@ def test_what_is_staged_is_reviewed_as_it_is_staged(tree: Tree) -> None:
     shown = tree.headway("show", json.loads(done.out)["job"], "src/one.py:correctness").out
     assert "staged" in shown
     assert "later" not in shown
+    assert "The change: 1 file is staged" in tree.review("--axis", "correctness", "--staged").out
     assert "changed while" not in done.err
 
 
