@@ -249,11 +249,13 @@ def test_a_file_that_changes_while_it_is_reviewed_is_named(make_tree: Trees) -> 
     tree = make_tree(latency="300ms")
     changing = Timer(0.15, lambda: tree.write("src/one.py", "one = 'new'\n"))
     changing.start()
-    done = tree.review("--axis", "correctness")
+    done = tree.review("--axis", "correctness", "--json")
     changing.join()
     assert done.code == 0, done.err
+    assert json.loads(done.out)["changed_meanwhile"] == ["src/one.py"]
     assert "changed while the review ran: src/one.py" in done.err
-    assert "src/one.py" not in tree.review("--axis", "correctness").err
+    again = tree.review("--axis", "correctness", "--json")
+    assert ("src/one.py" in again.err, json.loads(again.out)["changed_meanwhile"]) == (False, [])
     assert tree.statuses()["src/one.py"] == "DONE"
 
 
