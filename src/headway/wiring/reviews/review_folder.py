@@ -97,8 +97,7 @@ class ReviewFolder:
         )
         self._publish()
         job = store.job(self._job.name) or self._job
-        present = {file.path for file in files}
-        remove_stale_reviews(store, job, self._options, present)
+        remove_stale_reviews(store, job, self._options)
         if not self._options.more:
             return
         view = without_known(store, self._options.baseline or "", review_view(store, job))

@@ -8,7 +8,7 @@ records: `headway report JOB` of the earlier job has it.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -24,15 +24,14 @@ SUFFIX: Final = ".review.md"
 _HEAD_BYTES: Final = 32_768
 
 
-def remove_stale_reviews(store: Store, job: Job, output: OutputOptions, present: Collection[str]) -> None:
-    """Remove the reviews of files that are not in the tree. `present`: the files of the job itself, which may be in the index of git alone."""
+def remove_stale_reviews(store: Store, job: Job, output: OutputOptions) -> None:
+    """Remove the reviews of files that are not in the tree. Files of the job itself stay: what is staged may be in the index of git alone."""
     root, folder = Path(form_of(job).root), output.path
-    gone = {path for path in _reviewed_paths(folder) if path not in present and not _is_there(root / path)}
-    earlier = (one for one in store.jobs() if one.kind == REVIEW and one.id != job.id)
-    for one in earlier:
-        if not gone:
-            return
-        if (one.input, one.out) != (job.input, output.recorded):
+    gone = {path for path in _reviewed_paths(folder) if not _is_there(root / path)}
+    if gone:
+        gone.difference_update(file.path for file in each_kept_file(store, job))
+    for one in store.jobs() if gone else ():
+        if one.kind != REVIEW or (one.input, one.out) != (job.input, output.recorded):
             continue
         own = gone.intersection(file.path for file in each_kept_file(store, one))
         for path in own:
