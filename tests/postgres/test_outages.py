@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,10 @@ def stage(tmp_path: Path, provider: FakeProcess, server: PostgresServer) -> Stag
     return made
 
 
+def _has_come(stage: Stage, run: subprocess.Popen[str], due: int) -> bool:
+    return run.poll() is not None or len(stage.committed()) >= due
+
+
 def _restart(server: PostgresServer) -> None:
     server.stop(signal.SIGINT)
     server.start()
@@ -64,7 +70,7 @@ def test_a_run_goes_on_through_restarts_and_a_crash_of_the_server(
     with stage.process("run", "in.jsonl", "--progress", "plain") as run:
         for number, fall in enumerate(falls):
             due = (number + 1) * UNITS // (len(falls) + 2)
-            wait_for("units end", lambda due=due: run.poll() is not None or len(stage.committed()) >= due)
+            wait_for("units end", partial(_has_come, stage, run, due))
             assert run.poll() is None, run.communicate()
             fall(server)
         _, err = run.communicate(timeout=120)
@@ -82,6 +88,7 @@ def test_results_of_a_run_that_ended_meanwhile_are_recorded_by_the_next(
         wait_for("units end", lambda: len(stage.committed()) >= 20)
         server.stop(signal.SIGINT)
         journal = wait_for("the journal", lambda: next(stage.root.glob(".headway/jobs/*/journal"), None))
+        assert journal is not None
         assert journal.stat().st_mode & 0o777 == 0o600
         size = journal.stat().st_size
         wait_for("results in the journal", lambda: journal.stat().st_size > size)

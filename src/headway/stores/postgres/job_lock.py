@@ -108,7 +108,9 @@ class PostgresJobLock:
                     self._connection = self._again()
         finally:
             if self._connection is not None:
-                with suppress(psycopg.Error):  # The server may take a moment to see that a connection was closed.
+                with suppress(
+                    psycopg.Error
+                ):  # The server may take a moment to see that a connection was closed.
                     self._connection.execute("SELECT pg_advisory_unlock_all()")
                 self._connection.close()
             self._left.set()
