@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from urllib.request import urlopen
 
+import pytest
 from tests.figures import count
 
 from headway.errors import NoRecords
@@ -31,6 +32,10 @@ from headway.stores.postgres.statements import translated
 
 HEADWAY = ("-m", "headway")
 LAUNCHER = Path(__file__).with_name("launcher.py")
+#: For faults of a file: a full disk, a step of its schema.
+of_sqlite = pytest.mark.skipif(
+    os.environ.get("HEADWAY_CRASH_STORE") == "postgres", reason="a fault of a SQLite file"
+)
 KEY = "sk-crash-4f9a1c77e2b84d0c"
 PATIENCE_S = 30.0
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from psycopg import sql
 #: How long nothing is asked without a notification.
 AGAIN_S: Final = 5.0
 #: How much longer one waits for a notification than without any.
-LONGER: Final = 4.0
+LONGER: Final = 2.0
 
 
 class Notifications:
