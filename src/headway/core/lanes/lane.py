@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from headway.core.budget import Budget, Shortage
 from headway.core.lanes import refusals, settling
 from headway.core.lanes.account import AccountKey, AccountWindows, hold_scope
@@ -259,7 +261,8 @@ class LaneState:
         if not self.limits.levelled:
             return NEVER
         gap_s = max(entry.costs[meter.place] / meter.rate for meter in self.limits.meters)
-        return max(self.hold.open_at, self.traffic.last_start_at + max(CANARY_S, 2.0 * gap_s))
+        last_at = self.traffic.last_start_at
+        return max(self.hold.open_at, last_at + max(CANARY_S, 2.0 * gap_s, self.limits.closed_s(last_at)))
 
     def sooner(self, entry: Entry, at: float) -> tuple[float, str]:
         """`at`, or an earlier instant at which the unit may start as a canary; and the kind of probe."""
@@ -415,6 +418,11 @@ class LaneState:
         """Learn from a refusal that said "later". Returns the instant at which this unit may try again."""
         self.refused += 1
         hint = outcome.hint or _NO_HINT
+        if outcome.kind is Kind.RATE and self.limits.levelled:
+            self.reported.refused(entry, hint, now)
+            if hint.retry_after_s is not None:
+                wait_s = self.reported.told_wait_s(hint.retry_after_s, now)
+                hint = structs.replace(hint, retry_after_s=wait_s)
         if outcome.kind is Kind.RATE:
             refusals.of_rate(self, entry, hint, now)
         elif outcome.kind is Kind.CONCURRENCY:
@@ -425,7 +433,7 @@ class LaneState:
         held_until = self.hold_as_told(outcome, now)
         if held_until is not None:
             return held_until
-        return ALWAYS if hint.retry_after_s is None else now + hint.retry_after_s
+        return self.reported.reopens_at if hint.retry_after_s is None else now + hint.retry_after_s
 
     def hold_as_told(self, outcome: Outcome, now: float) -> float | None:
         """Hold the lane if the provider's wait is too long for a single unit. Returns when the hold ends; None: no hold."""
