@@ -101,6 +101,8 @@ class ProviderSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     headers_say_minute: bool = False
     #: Whether headers count a request only when it is answered, as LiteLLM's proxy does: what is in flight still seems to be left.
     headers_count_answers: bool = False
+    #: Whether answers come in one piece, with their headers, as those of requests that are not streamed.
+    whole_answers: bool = False
     #: How far into a minute of the provider's clock the run begins; by default `window_offset_s`.
     clock_offset_s: Amount | None = None
     #: Whether a 429 names the limit.

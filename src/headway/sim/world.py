@@ -11,6 +11,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Protocol, runtime_checkable
 
+import msgspec
+
 from headway.core.commands import CancelAttempt, Command, Done, Finish, Start, Wake
 from headway.core.events import Cancelled, Delayed, Event, Finished, RequestAccepted, Written
 from headway.core.model import Hint, Kind, Outcome, Unit, Usage
@@ -223,9 +225,12 @@ class World:
             return
         first_at, end_at = now + truth.first_token_s, now + truth.service_s
         self._later(first_at, "first_token", unit)
-        if not provider.spec.headers_count_answers:
+        outcome = answer.outcome
+        if provider.spec.whole_answers:
+            outcome = msgspec.structs.replace(outcome, hint=answer.hint)
+        elif not provider.spec.headers_count_answers:
             self._later(first_at + back_s, "headers", unit, answer.hint)
         for step in range(1, OUTPUT_STEPS + 1):
             self._later(first_at + (end_at - first_at) * step / OUTPUT_STEPS, "produced", unit)
         self._later(end_at, "leave", unit)
-        self._later(end_at + back_s, "answer", unit, answer.outcome)
+        self._later(end_at + back_s, "answer", unit, outcome)
