@@ -19,7 +19,7 @@ from tests.postgres_server import PostgresServer, require_binaries
 
 from headway.fake.process import FakeProcess, fake_process
 
-UNITS = 400
+UNITS = 240
 PLAN = "accounts:\n  default: {latency: {min: 60ms, max: 120ms}}\n  slow: {key: sk-slow-0123456789abcdef, latency: 1500ms}\n"
 
 

@@ -37,6 +37,8 @@ from headway.stores.writer import Outage, Writer
 
 #: How long a change that nothing waits for may wait for others to share its fsync.
 LINGER_S: Final = 0.02
+#: How long the end of a run waits for a database server that is away: everything else is recorded by then.
+END_PATIENCE_S: Final = 30.0
 #: How often what lanes have learned is recorded.
 LEARN_S: Final = 5.0
 
@@ -141,6 +143,7 @@ class Recorder:
     def end_run(self, state: State, unfinished: Mapping[str, EndReason], text: str = "") -> None:
         """Record how the run ended. `unfinished` says for each route why its units that are left could not finish; `text` is for the
         event of the end."""
+        self.store.set_patience(END_PATIENCE_S)
         self.store.end_run(self.job, self._worker, state, time.time(), unfinished, text)
 
     # -- commits ----------------------------------------------------------------------------------------------
