@@ -34,7 +34,7 @@ ROWS_TOGETHER: Final = (64, 8)
 #: From so many rows on they come by COPY, where the statement is a plain INSERT.
 COPY_ROWS: Final = 100
 #: How long a statement outside of a run waits for a server that is away, and the interval of the attempts.
-PATIENCE_S: Final = 2.0
+PATIENCE_S: Final = 10.0
 RETRY_S: Final = 0.1
 
 Result = TypeVar("Result")
