@@ -8,6 +8,7 @@
     {"clock_file": ["name", -7200]}                              … as soon as a file of this name exists
     {"migration": "ALTER TABLE …"}                               one more step of the schema
     {"file_size": 200000}                                        no file may grow larger
+    {"patience_s": 1}                                            how long a statement waits for a server that is away, outside of a run
     {"unreached_s": 1}                                           a lane that never had an answer stops after this time
 
 Headway contains no code for this: the launcher wraps SQLite's connection (or the database of a PostgreSQL store) and the wall clock.
@@ -201,6 +202,10 @@ def main() -> int:
         from headway.core.lanes import breaker
 
         breaker.UNREACHED_S = faults["unreached_s"]  # type: ignore[misc]
+    if "patience_s" in faults:
+        from headway.stores.postgres import database
+
+        database.PATIENCE_S = faults["patience_s"]  # type: ignore[misc]
     if "file_size" in faults:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (faults["file_size"], faults["file_size"]))

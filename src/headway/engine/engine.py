@@ -37,7 +37,7 @@ from headway.engine.run_start import begin_events, count_unknown, end_text, rest
 from headway.engine.scheduler_driver import SchedulerDriver
 from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
 from headway.engine.sharing.memory_places import MemoryPlaces
-from headway.engine.unit_control import UnitControl
+from headway.engine.unit_control import Reopened, UnitControl
 from headway.engine.units.held_units import HeldUnits
 from headway.engine.units.unit_cursors import Fetched, StoreSource
 from headway.stores import records
@@ -72,7 +72,7 @@ class Engine(SchedulerDriver):
         self._looks = 0
         #: Why the job itself lets nothing more start (`RunSpec.stops`).
         self._stopped = ""
-        self._reopened: Callable[[], None] = lambda: None
+        self._reopened: Reopened = lambda: lambda: None
         self._act[commands.Render] = self._render
 
     # -- the run ---------------------------------------------------------------------------------------------
@@ -176,9 +176,11 @@ class Engine(SchedulerDriver):
             say=lambda text: self._from_thread(partial(self._say, "cache", text)),
         )  # fmt: skip
         await asyncio.to_thread(lookup.run, self._open_store)
-        store, grow = self._recorder.store, self._spec.grow
-        self._source.count(store)
-        if grow is not None and (grown := store.grow(self._spec.job.id, grow).added):
+        recorder, grow = self._recorder, self._spec.grow
+        await recorder.in_thread(self._source.count)
+        if grow is not None and (
+            grown := (await recorder.in_thread(lambda store: store.grow(self._spec.job.id, grow))).added
+        ):
             self._totals = msgspec.structs.replace(self._totals, total=self._totals.total + len(grown))
             if waiting := _waiting(grown):
                 self._source.unfetched = self._source.add(waiting)
@@ -236,9 +238,14 @@ class Engine(SchedulerDriver):
             state = "interrupted"  # The other units are not run yet.
         if self._stopped and reason == "aborted" and not (self._interruptions or self._control.cancelled):
             state = "failed"
-        state = self._spec.end_state(self._recorder.store, self._totals, state)
         unfinished = self._stops.unfinished(reason, self._spec.routes)
-        self._recorder.end_run(state, unfinished, end_text(state, self._totals))
+
+        def record_end(store: Store) -> State:
+            ended = self._spec.end_state(store, self._totals, state)
+            self._recorder.end_run(ended, unfinished, end_text(ended, self._totals))
+            return ended
+
+        state = await self._recorder.in_thread(record_end)
         self._show()
         return state
 
@@ -434,7 +441,12 @@ class Engine(SchedulerDriver):
 
     # -- the outside -----------------------------------------------------------------------------------------------------
 
-    def when_reopened(self, reopened: Callable[[], None]) -> None:
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left but to record the end."""
+        return self._done.done()
+
+    def when_reopened(self, reopened: Reopened) -> None:
         """Call a function when units that had ended run again, and that is committed."""
         self._reopened = reopened
 

@@ -13,6 +13,7 @@ through the reader's thread.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -37,8 +38,6 @@ from headway.stores.writer import Outage, Writer
 
 #: How long a change that nothing waits for may wait for others to share its fsync.
 LINGER_S: Final = 0.02
-#: How long the end of a run waits for a database server that is away: everything else is recorded by then.
-END_PATIENCE_S: Final = 30.0
 #: How often what lanes have learned is recorded.
 LEARN_S: Final = 5.0
 
@@ -143,8 +142,22 @@ class Recorder:
     def end_run(self, state: State, unfinished: Mapping[str, EndReason], text: str = "") -> None:
         """Record how the run ended. `unfinished` says for each route why its units that are left could not finish; `text` is for the
         event of the end."""
-        self.store.set_patience(END_PATIENCE_S)
         self.store.end_run(self.job, self._worker, state, time.time(), unfinished, text)
+
+    async def in_thread(self, act: Callable[[Store], Value]) -> Value:
+        """Use `store` in a thread, which waits without limit for a server that is away, until `store.abandon`."""
+        self.store.set_patience(math.inf)
+        self._hold()
+        work = asyncio.ensure_future(asyncio.to_thread(act, self.store))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.store.abandon()
+            await asyncio.wait([work])
+            raise
+        finally:
+            self._release_hold()
+            self.store.set_patience(None)
 
     # -- commits ----------------------------------------------------------------------------------------------
 

@@ -55,8 +55,9 @@ class Database(Protocol):
     def was_committed(self, transaction: int) -> bool:
         """Whether a transaction was committed whose connection was lost during its commit."""
 
-    def set_patience(self, seconds: float) -> None:
-        """How long a statement that reads, or the beginning of a transaction, waits for a server that is away; then it raises `StoreAway`."""
+    def set_patience(self, seconds: float | None) -> None:
+        """How long a statement that reads, or the beginning of a transaction, waits for a server that is away; then it raises `StoreAway`.
+        None: as long as usual."""
 
     def abandon(self) -> None:
         """Wait no longer. May be called by any thread."""
@@ -84,7 +85,7 @@ class NeverAway:
         """No connection is lost here."""
         raise AssertionError("a commit without a server has an outcome")
 
-    def set_patience(self, seconds: float) -> None:
+    def set_patience(self, seconds: float | None) -> None:
         """There is nothing to wait for."""
 
     def abandon(self) -> None:

@@ -756,8 +756,8 @@ class Store:
         """Whether a transaction was committed whose connection was lost (`CommitUnknown`)."""
         return self._db.was_committed(transaction)
 
-    def set_patience(self, seconds: float) -> None:
-        """How long a query or the beginning of a transaction waits for a server that is away."""
+    def set_patience(self, seconds: float | None) -> None:
+        """How long a query or the beginning of a transaction waits for a server that is away. None: as long as usual."""
         self._db.set_patience(seconds)
 
     def abandon(self) -> None:

@@ -6,6 +6,8 @@ its values are. Binary values are sent and read as they are.
 
 from __future__ import annotations
 
+import threading
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 import psycopg
@@ -15,12 +17,14 @@ from psycopg.adapt import Dumper
 from psycopg.types.numeric import NumericBinaryLoader
 from psycopg.types.string import BytesBinaryDumper
 
-from headway.errors import StoreError
+from headway.errors import StoreAway, StoreError
 from headway.stores.postgres.address import Address
 from headway.stores.postgres.errors import refused
 
 #: How long a connection may take to be made.
 CONNECT_S: Final = 10
+#: How soon one that is being made is given up.
+LEAVE_S: Final = 0.1
 #: How long a writer waits for the transaction of another process, as with SQLite.
 LOCK_S: Final = 10
 #: A process that stops in the middle of a transaction holds up all others for no longer than this.
@@ -116,6 +120,35 @@ def connect(address: Address, *, read_only: bool) -> psycopg.Connection[tuple[An
         connection.close()
         raise
     return connection
+
+
+def connect_or_leave(
+    address: Address, leave: threading.Event, *, read_only: bool
+) -> psycopg.Connection[tuple[Any, ...]]:
+    """The same; StoreAway within `LEAVE_S` of `leave`, even if the server answers nothing at all."""
+    made: SimpleQueue[psycopg.Connection[tuple[Any, ...]] | BaseException] = SimpleQueue()
+
+    def make() -> None:
+        try:
+            connection = connect(address, read_only=read_only)
+        except BaseException as error:
+            made.put(error)
+            return
+        made.put(connection)
+
+    threading.Thread(target=make, name="headway-connect", daemon=True).start()
+    was_left = False
+    while True:
+        try:
+            result = made.get(timeout=LEAVE_S)
+        except Empty:
+            if was_left:  # One that is made later is closed when it is forgotten.
+                raise StoreAway(f"{address.shown} does not answer") from None
+            was_left = leave.is_set()
+            continue
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
 
 def _adapt(connection: psycopg.Connection[Any]) -> None:

@@ -23,7 +23,7 @@ from headway.errors import CommitUnknown, StoreAway
 from headway.stores.database import Values
 from headway.stores.postgres import schema
 from headway.stores.postgres.address import Address
-from headway.stores.postgres.connection import connect
+from headway.stores.postgres.connection import connect, connect_or_leave
 from headway.stores.postgres.errors import explanation
 from headway.stores.postgres.notifications import Notifications
 from headway.stores.postgres.statements import Statement, statements
@@ -43,8 +43,9 @@ Result = TypeVar("Result")
 class PostgresDatabase:
     """One connection to one store. `patience_s`: how long a statement waits for a server that is away."""
 
-    def __init__(self, address: Address, *, read_only: bool = False, patience_s: float = PATIENCE_S) -> None:
-        self.address, self.read_only, self.patience_s = address, read_only, patience_s
+    def __init__(self, address: Address, *, read_only: bool = False, patience_s: float | None = None) -> None:
+        self.address, self.read_only = address, read_only
+        self.patience_s = PATIENCE_S if patience_s is None else patience_s
         self._abandoned = threading.Event()
         self._news = Notifications(address.schema)
         self._statements = statements()
@@ -80,8 +81,8 @@ class PostgresDatabase:
         """Wait at least a moment, so that a busy job is not asked without end, and at most a few times as long as without notifications."""
         self._patiently(lambda: self._news.wait(self.connection, job, seconds))
 
-    def set_patience(self, seconds: float) -> None:
-        self.patience_s = seconds
+    def set_patience(self, seconds: float | None) -> None:
+        self.patience_s = PATIENCE_S if seconds is None else seconds
 
     def transaction_number(self) -> int:
         return self._transaction
@@ -216,7 +217,7 @@ class PostgresDatabase:
         """Replace a lost connection. StoreAway if the server is still away."""
         self.connection.close()
         self._news.forget()
-        self.connection = connect(self.address, read_only=self.read_only)
+        self.connection = connect_or_leave(self.address, self._abandoned, read_only=self.read_only)
 
     def _attempt(self, act: Callable[[], Result]) -> Result:
         try:
