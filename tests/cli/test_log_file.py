@@ -113,7 +113,7 @@ def test_a_hold_is_written_in_utc_and_on_one_line(tmp_path: Path) -> None:
     log.noted(JobEvent(1_800_000_000.0, "alpha/gpt-x", "held", "come back\nlater", 1_800_000_060.0))
     log.close()
     assert lines_of(tmp_path / "run.log") == [
-        "2027-01-15T08:00:00.000Z  alpha/gpt-x: held until 2027-01-15T08:01:00.000Z: come back later"
+        "2027-01-15T08:00:00.000Z warning lane=alpha/gpt-x  alpha/gpt-x: held until 2027-01-15T08:01:00.000Z: come back later"
     ]
 
 

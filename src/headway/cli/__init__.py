@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cancel": ("headway.cli.control:cancel", "Stop a job, or some of its units, at once."),
     "jobs": ("headway.cli.inspect:jobs", "List the jobs."),
     "status": ("headway.cli.inspect:status", "Show the state of a job, lane by lane."),
+    "top": ("headway.cli.watching.top:command", "Watch all running jobs, lane by lane."),
     "attach": ("headway.cli.watching.attach:command", "Show the live view of a running job."),
     "logs": ("headway.cli.watching.logs:command", "Show what happened in a job."),
     "show": ("headway.cli.watching.show:command", "Show everything about one unit."),

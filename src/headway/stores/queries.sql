@@ -229,9 +229,25 @@ SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, 
     unsure, unsure_usd, succeeded, failed, timed_out, cached, skipped, cancelled
 FROM jobs ORDER BY id DESC;
 
+-- name: jobs_in
+SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, total, serial, attempts, refused, input_tokens,
+    output_tokens, cost_usd, created_utc, started_utc, finished_utc, form, unpriced, repeated, repeated_usd, repeated_tokens,
+    unsure, unsure_usd, succeeded, failed, timed_out, cached, skipped, cancelled
+FROM jobs WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC;
+
+-- name: job_numbered
+SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, total, serial, attempts, refused, input_tokens,
+    output_tokens, cost_usd, created_utc, started_utc, finished_utc, form, unpriced, repeated, repeated_usd, repeated_tokens,
+    unsure, unsure_usd, succeeded, failed, timed_out, cached, skipped, cancelled
+FROM jobs WHERE id = ?;
+
 -- name: run_starts
 SELECT jobs.id, coalesce(workers.started_utc, jobs.started_utc, jobs.created_utc)
 FROM jobs LEFT JOIN workers ON workers.id = jobs.worker;
+
+-- name: run_starts_among
+SELECT jobs.id, coalesce(workers.started_utc, jobs.started_utc, jobs.created_utc)
+FROM jobs LEFT JOIN workers ON workers.id = jobs.worker WHERE jobs.id IN (SELECT value FROM json_each(?));
 
 -- name: job_named
 SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, total, serial, attempts, refused, input_tokens,
@@ -556,6 +572,9 @@ INSERT INTO node_events (job, at_utc, type, node, unit, data) VALUES (?1, ?2, ?3
 
 -- name: node_events
 SELECT id, at_utc, type, node, unit, data FROM node_events WHERE job = ? AND id > ? ORDER BY id LIMIT ?;
+
+-- name: last_node_event
+SELECT coalesce(max(id), 0) FROM node_events;
 
 -- name: node_executions
 -- How the executions of each node are now, by their last event of these types: how many, and the first of them.
@@ -1016,3 +1035,22 @@ RETURNING uid;
 DELETE FROM answers WHERE uid = ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = answers.uid >> 32)
 AND NOT EXISTS (SELECT 1 FROM cache WHERE cache.uid = answers.uid)
 AND NOT EXISTS (SELECT 1 FROM hits WHERE hits.source = answers.uid);
+
+-- name: attempt_span
+SELECT min(started_utc), max(finished_utc) FROM attempts WHERE uid BETWEEN ? AND ?;
+
+-- name: attempt_starts
+SELECT lane, CAST((started_utc - ?3) / ?4 AS INTEGER) AS place, count(*),
+    sum(coalesce(charged_tokens, input_tokens + output_tokens, 0)), sum(outcome = 'throttled')
+FROM attempts WHERE uid BETWEEN ?1 AND ?2 AND started_utc IS NOT NULL GROUP BY lane, place;
+
+-- name: attempt_ends
+SELECT lane, CAST((finished_utc - ?3) / ?4 AS INTEGER) AS place, count(*), sum(outcome = 'succeeded'), sum(coalesce(cost_usd, 0))
+FROM attempts WHERE uid BETWEEN ?1 AND ?2 AND started_utc IS NOT NULL AND finished_utc IS NOT NULL GROUP BY lane, place;
+
+-- name: attempt_charges
+SELECT lane, coalesce(charged_tokens, input_tokens + output_tokens, 0), coalesce(charged_input, input_tokens, 0),
+    coalesce(charged_output, output_tokens, 0), finished_utc - started_utc
+FROM attempts WHERE uid BETWEEN ? AND ? AND outcome = 'succeeded' AND started_utc IS NOT NULL AND finished_utc IS NOT NULL
+    AND lane IS NOT NULL
+ORDER BY uid LIMIT ?;

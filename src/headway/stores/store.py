@@ -19,6 +19,7 @@ from headway.core.reasons import EndReason
 from headway.core.unit_states import GOOD, Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.answer_cache import AnswerCache, answer_added
+from headway.stores.attempt_figures import AttemptFigures
 from headway.stores.client_claims import ClientClaims
 from headway.stores.commit import add_units, check_owner, record, run_again
 from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
@@ -111,6 +112,8 @@ class Store:
         self.cache = AnswerCache(db)
         #: Answers of an earlier version of an input.
         self.unchanged = UnchangedRows(db)
+        #: Attempts as figures, for reports.
+        self.attempt_figures = AttemptFigures(db)
         #: Clients, which use lanes as jobs do.
         self.clients = ClientClaims(db)
 
@@ -257,6 +260,15 @@ class Store:
         """All jobs, the newest first."""
         return [job_of(row) for row in self._db.execute("jobs")]
 
+    def jobs_in(self, states: Iterable[str]) -> list[Job]:
+        """The jobs in these states, the newest first."""
+        return [job_of(row) for row in self._db.execute("jobs_in", (json_of(sorted(states)),))]
+
+    def job_by_id(self, number: int) -> Job | None:
+        """A job by its number."""
+        rows = self._db.execute("job_numbered", (number,))
+        return job_of(rows[0]) if rows else None
+
     def job(self, name: str) -> Job | None:
         """A job by its name."""
         rows = self._db.execute("job_named", (name,))
@@ -265,6 +277,10 @@ class Store:
     def run_starts(self) -> dict[int, float]:
         """When the latest run of each job began, by the job's number. A job that was never run has the time of its creation."""
         return dict(self._db.execute("run_starts"))
+
+    def run_starts_among(self, jobs: Iterable[int]) -> dict[int, float]:
+        """The same for these jobs."""
+        return dict(self._db.execute("run_starts_among", (json_of(list(jobs)),)))
 
     def routes(self, job: int) -> list[StoredRoute]:
         """The routes of the job's units."""
@@ -469,6 +485,14 @@ class Store:
             NodeEvent(at_utc, kind, node, unit, data.encode(), number)
             for number, at_utc, kind, node, unit, data in self._db.execute("node_events", (job, after, limit))
         ]
+
+    def last_attempt(self) -> int:
+        """The number of the latest recorded attempt of any job; 0: none."""
+        return self._number("last_attempt", ())
+
+    def last_node_event(self) -> int:
+        """The number of the latest event of a node of any flow; 0: none."""
+        return self._number("last_node_event", ())
 
     def node_executions(self, job: int, types: Collection[str]) -> list[NodeExecutions]:
         """How many executions of each node have one of these types as their last event."""

@@ -25,7 +25,7 @@ from headway.config import (
 )
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import LaneBudget, LaneSpec, Price
-from headway.display.log_file import Format
+from headway.display.log_file import LogStyle
 from headway.engine.cache_keys import CacheUse, ModelAddress
 from headway.engine.run_spec import AttemptListener, PriceList, RunLane, RunSpec, UnitRoute
 from headway.errors import ConfigError
@@ -70,7 +70,7 @@ class RunFlags(msgspec.Struct, frozen=True):
     serial: bool = False
     delay_s: float = 0.0
     log_file: Path | None = None
-    log_format: Format = "text"
+    log_style: LogStyle = LogStyle()
     #: The file of the events of a flow.
     events: Path | None = None
     #: The prediction that was just made for this run.

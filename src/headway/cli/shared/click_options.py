@@ -112,7 +112,8 @@ _EVENTS = (
 )  # fmt: skip
 
 _LOG_FORMAT = (
-    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file."),
+    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file, also of that of --detach."),
+    click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True, help="The least important lines of the log file: debug has every attempt, info what happens to the job and its lanes, warning what went wrong."),
 )  # fmt: skip
 
 _RUN = (*_OUTPUT, _CONCURRENCY, *_PACE, *_AGENT_WORK, *_SHOWN, *_EVENTS, *_LOG_FORMAT)
