@@ -619,6 +619,25 @@ SELECT id, key, name, record, view, updated_utc FROM lanes ORDER BY name, key;
 SELECT lane, started_utc, charged_tokens, charged_input, charged_output, finished_utc, id FROM attempts
 WHERE id <= ? ORDER BY id DESC LIMIT ?;
 
+-- name: attempt_span
+SELECT min(started_utc), max(finished_utc) FROM attempts WHERE uid BETWEEN ? AND ?;
+
+-- name: attempt_starts
+SELECT lane, CAST((started_utc - ?3) / ?4 AS INTEGER) AS place, count(*),
+    sum(coalesce(charged_tokens, input_tokens + output_tokens, 0)), sum(outcome = 'throttled')
+FROM attempts WHERE uid BETWEEN ?1 AND ?2 AND started_utc IS NOT NULL GROUP BY lane, place;
+
+-- name: attempt_ends
+SELECT lane, CAST((finished_utc - ?3) / ?4 AS INTEGER) AS place, count(*), sum(outcome = 'succeeded'), sum(coalesce(cost_usd, 0))
+FROM attempts WHERE uid BETWEEN ?1 AND ?2 AND started_utc IS NOT NULL AND finished_utc IS NOT NULL GROUP BY lane, place;
+
+-- name: attempt_charges
+SELECT lane, coalesce(charged_tokens, input_tokens + output_tokens, 0), coalesce(charged_input, input_tokens, 0),
+    coalesce(charged_output, output_tokens, 0), finished_utc - started_utc
+FROM attempts WHERE uid BETWEEN ? AND ? AND outcome = 'succeeded' AND started_utc IS NOT NULL AND finished_utc IS NOT NULL
+    AND lane IS NOT NULL
+ORDER BY uid LIMIT ?;
+
 -- name: last_attempt
 SELECT coalesce(max(id), 0) FROM attempts;
 
@@ -1035,22 +1054,3 @@ RETURNING uid;
 DELETE FROM answers WHERE uid = ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = answers.uid >> 32)
 AND NOT EXISTS (SELECT 1 FROM cache WHERE cache.uid = answers.uid)
 AND NOT EXISTS (SELECT 1 FROM hits WHERE hits.source = answers.uid);
-
--- name: attempt_span
-SELECT min(started_utc), max(finished_utc) FROM attempts WHERE uid BETWEEN ? AND ?;
-
--- name: attempt_starts
-SELECT lane, CAST((started_utc - ?3) / ?4 AS INTEGER) AS place, count(*),
-    sum(coalesce(charged_tokens, input_tokens + output_tokens, 0)), sum(outcome = 'throttled')
-FROM attempts WHERE uid BETWEEN ?1 AND ?2 AND started_utc IS NOT NULL GROUP BY lane, place;
-
--- name: attempt_ends
-SELECT lane, CAST((finished_utc - ?3) / ?4 AS INTEGER) AS place, count(*), sum(outcome = 'succeeded'), sum(coalesce(cost_usd, 0))
-FROM attempts WHERE uid BETWEEN ?1 AND ?2 AND started_utc IS NOT NULL AND finished_utc IS NOT NULL GROUP BY lane, place;
-
--- name: attempt_charges
-SELECT lane, coalesce(charged_tokens, input_tokens + output_tokens, 0), coalesce(charged_input, input_tokens, 0),
-    coalesce(charged_output, output_tokens, 0), finished_utc - started_utc
-FROM attempts WHERE uid BETWEEN ? AND ? AND outcome = 'succeeded' AND started_utc IS NOT NULL AND finished_utc IS NOT NULL
-    AND lane IS NOT NULL
-ORDER BY uid LIMIT ?;

@@ -48,6 +48,8 @@ def grid_lines(
     right = [name in numbers for name in names]
     lines = [_line(names, widths, right, GridRow(names, "dim"), ellipsis)]
     lines += [_line(cells, widths, right, row, ellipsis) for cells, row in zip(shown, rows, strict=True)]
+    for line in lines:
+        line.truncate(width, overflow="crop")  # A terminal may be narrower than the figures.
     return lines
 
 
