@@ -74,7 +74,7 @@ class LiveDisplay(Display):
         console = self._console
         picture = frame(view, console.width, console.height, self._agents.values(), self._history, blocks=has_blocks(console))  # fmt: skip
         lines = console.render_lines(picture, pad=False)[: console.height]
-        self._live.update(_Lines(lines), refresh=True)
+        self._live.update(_DrawnLines(lines), refresh=True)
         self._drawn = [Segment.get_line_length(line) for line in lines]
 
     def activity(self, activity: AgentActivity) -> None:
@@ -101,7 +101,7 @@ class LiveDisplay(Display):
             self._drawn = [min(length, width) for length in self._drawn]
 
 
-class _Lines:
+class _DrawnLines:
     """A picture that is rendered already. rich draws it again below every line that is printed."""
 
     def __init__(self, lines: list[list[Segment]]) -> None:

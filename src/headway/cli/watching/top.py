@@ -50,7 +50,7 @@ def command(once: bool, as_json: bool, config: Path | None, db: str | None) -> i
 
     settings = workspace.settings(config, db)
     with workspace.open_read_only(settings) as store:
-        watcher = _Watcher(settings, store)
+        watcher = _TopWatcher(settings, store)
         if as_json:
             _print_json(watcher)
             return 0
@@ -59,7 +59,7 @@ def command(once: bool, as_json: bool, config: Path | None, db: str | None) -> i
         return _watch(watcher)
 
 
-class _Watcher:
+class _TopWatcher:
     """The jobs, with what the page needs beside them."""
 
     def __init__(self, config: Config, store: Store) -> None:
@@ -96,7 +96,7 @@ class _Watcher:
         return self._resume[key]
 
 
-def _print_json(watcher: _Watcher) -> None:
+def _print_json(watcher: _TopWatcher) -> None:
     from headway.cli.shared import printing
     from headway.display.report_json import fields_json
     from headway.reports.watching.job_watch import sight_fields
@@ -106,7 +106,7 @@ def _print_json(watcher: _Watcher) -> None:
     printing.print_json(printing.flat({"version": VERSION, "at_utc": data.utc, "jobs": jobs}))
 
 
-def _print(watcher: _Watcher, *, once: bool) -> int:
+def _print(watcher: _TopWatcher, *, once: bool) -> int:
     """Print the state, and without `once` again and again."""
     from headway.cli import INTERRUPTED
     from headway.display.terminal import echo
@@ -129,7 +129,7 @@ def _print(watcher: _Watcher, *, once: bool) -> int:
         return INTERRUPTED
 
 
-def _watch(watcher: _Watcher) -> int:
+def _watch(watcher: _TopWatcher) -> int:
     """The screen, until a key or a signal ends it."""
     from rich.console import Console
 
@@ -139,16 +139,16 @@ def _watch(watcher: _Watcher) -> int:
     keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
     try:
         with FullScreen(Console(), keys) as screen:
-            _Session(watcher, screen).run()
+            _TopSession(watcher, screen).run()
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
 
 
-class _Session:
+class _TopSession:
     """A user in front of the screen."""
 
-    def __init__(self, watcher: _Watcher, screen: FullScreen) -> None:
+    def __init__(self, watcher: _TopWatcher, screen: FullScreen) -> None:
         from headway.display.top.top_page import TopChoice
 
         self._watcher, self._screen = watcher, screen

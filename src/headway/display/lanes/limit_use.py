@@ -25,7 +25,7 @@ BLOCKS: Final = "▁▂▃▄▅▆▇█"
 ASCII_BLOCKS: Final = "_.:-=+*#"
 
 
-class _Column(msgspec.Struct):
+class _UseColumn(msgspec.Struct):
     """What was seen of a lane in a few seconds."""
 
     number: int
@@ -47,7 +47,7 @@ class LimitUseHistory:
     """The last columns of every lane."""
 
     def __init__(self) -> None:
-        self._lanes: dict[str, deque[_Column]] = {}
+        self._lanes: dict[str, deque[_UseColumn]] = {}
         self._refused: dict[str, int] = {}
         self._last = 0
 
@@ -60,10 +60,10 @@ class LimitUseHistory:
         for lane in view.snapshot.lanes:
             columns = self._lanes.setdefault(lane.key, deque(maxlen=MOST_COLUMNS))
             if not columns or columns[-1].number != number:
-                columns.append(_Column(number))
+                columns.append(_UseColumn(number))
             self._add(columns[-1], lane)
 
-    def _add(self, column: _Column, lane: LaneView) -> None:
+    def _add(self, column: _UseColumn, lane: LaneView) -> None:
         column.seen += 1
         column.rate += lane.rate_per_s
         if is_measured(lane):
@@ -81,7 +81,7 @@ class LimitUseHistory:
         return [_mark(columns.get(number), fastest) for number in numbers]
 
 
-def _mark(column: _Column | None, fastest: float) -> UseMark:
+def _mark(column: _UseColumn | None, fastest: float) -> UseMark:
     if column is None:
         return UseMark(0)
     if column.with_share:

@@ -28,12 +28,12 @@ def attempt_history(store: Store, job: Job, points: int) -> LaneHistory:
     step_s = max(LEAST_S, (last - first) / points)
     columns = int((last - first) / step_s) + 1
     names: dict[int | None, str] = {lane.id: lane.name for lane in store.lanes()}
-    lanes: dict[str, _Sums] = {}
+    lanes: dict[str, _LaneSums] = {}
     done, cost = [0.0] * columns, [0.0] * columns
     for start in figures.starts(job.id, first, step_s):
-        lanes.setdefault(names.get(start.lane, ""), _Sums(columns)).add(start)
+        lanes.setdefault(names.get(start.lane, ""), _LaneSums(columns)).add(start)
     for end in figures.ends(job.id, first, step_s):
-        lanes.setdefault(names.get(end.lane, ""), _Sums(columns)).ends[end.place] += end.count
+        lanes.setdefault(names.get(end.lane, ""), _LaneSums(columns)).ends[end.place] += end.count
         done[end.place] += end.succeeded
         cost[end.place] += end.cost_usd
     return LaneHistory(
@@ -45,7 +45,7 @@ def attempt_history(store: Store, job: Job, points: int) -> LaneHistory:
     )
 
 
-class _Sums:
+class _LaneSums:
     """One lane, column by column."""
 
     def __init__(self, columns: int) -> None:

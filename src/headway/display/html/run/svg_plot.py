@@ -52,7 +52,7 @@ class TimePlot(msgspec.Struct, frozen=True):
     money: bool = False
 
 
-class _Frame(msgspec.Struct, frozen=True):
+class _PlotFrame(msgspec.Struct, frozen=True):
     """Maps instants and values to places in the picture."""
 
     first: float
@@ -74,7 +74,7 @@ def plot_html(plot: TimePlot) -> str:
     lines, off = _drawn_lines(plot)
     step = plot.t[1] - plot.t[0]
     top = _nice(max((max(_known(line), default=0.0) for line in lines), default=0.0))
-    frame = _Frame(plot.t[0] - step, plot.t[-1], top)
+    frame = _PlotFrame(plot.t[0] - step, plot.t[-1], top)
     name = f"{plot.title}: {', '.join(line.name for line in plot.lines)}"
     parts = [
         *_axes(plot, frame),
@@ -110,7 +110,7 @@ def _nice(most: float) -> float:
     return next(step * power for step in STEPS if step * power >= most * 0.999)
 
 
-def _axes(plot: TimePlot, frame: _Frame) -> Iterator[str]:
+def _axes(plot: TimePlot, frame: _PlotFrame) -> Iterator[str]:
     for share in (0.0, 0.5, 1.0):
         y = frame.y(share * frame.top)
         yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
@@ -132,12 +132,12 @@ def _amount(value: float, *, money: bool) -> str:
     return f"{value:.3g}"
 
 
-def _span(span: tuple[float, float], frame: _Frame) -> str:
+def _span(span: tuple[float, float], frame: _PlotFrame) -> str:
     x1, x2 = frame.x(span[0]), frame.x(span[1])
     return f'<rect class="hold" x="{x1:.1f}" y="{TOP}" width="{max(_LEAST, x2 - x1):.1f}" height="{HEIGHT - TOP - BOTTOM}"/>'
 
 
-def _line(line: PlotLine, plot: TimePlot, frame: _Frame) -> str:
+def _line(line: PlotLine, plot: TimePlot, frame: _PlotFrame) -> str:
     if line.shape == "bars":
         return "".join(_bars(line, plot, frame))
     path, area = [], []
@@ -160,7 +160,7 @@ def _stepped(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return steps
 
 
-def _bars(line: PlotLine, plot: TimePlot, frame: _Frame) -> Iterator[str]:
+def _bars(line: PlotLine, plot: TimePlot, frame: _PlotFrame) -> Iterator[str]:
     """A mark at the foot of each column that has any."""
     for at, value in zip(plot.t, line.values, strict=True):
         if value:
