@@ -68,7 +68,7 @@ def test_at_the_level_debug_every_attempt_has_its_ids_and_nothing_foreign_breaks
     assert (failed["level"], failed["job"], failed["lane"], failed["status"]) == (
         "warning",
         "j",
-        "alpha/m",
+        "alpha/gpt-x",
         "failed",
     )
     assert {one["attempt"] for one in entries if one["event"] == "unit.started" and one["unit"] == name} >= {
