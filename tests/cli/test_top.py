@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -77,7 +78,8 @@ def test_jobs_come_are_steered_and_leave_and_the_terminal_is_as_before(screen: S
         finally:
             first.kill()
             second.kill()
-    pid = int(subprocess.run(["pgrep", "-n", "-f", f"{sys.executable} -m headway top"], capture_output=True, text=True, check=True).stdout)  # fmt: skip
+    shell = screen._tmux("list-panes", "-F", "#{pane_pid}").strip()
+    [pid] = map(int, Path(f"/proc/{shell}/task/{shell}/children").read_text().split())
     os.kill(pid, signal.SIGTERM)
     screen.type("echo still-$((40+2))-here", "Enter")
     lines = screen.until("before", "still-42-here")

@@ -138,7 +138,9 @@ def frame(
         left = height - 7 - shown - min(rows, len(view.parts))
         tables += [table for table in (node_table(view, width, rows, wait_cell),) if table is not None]
     if lanes:
-        tables += lane_lines(view, lanes, TableShape(width, room, blocks), history)
+        tables += lane_lines(
+            view, lanes, TableShape(width, room, blocks, has_history=history is not None), history
+        )
     table = agent_table(agents, view.updated_utc, width, max(min(2, height - 6), left - 1))
     return Group(_bar(view, width, blocks=blocks), *tables, *([table] if table is not None else []))
 

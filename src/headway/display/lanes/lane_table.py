@@ -41,11 +41,14 @@ class TableShape(msgspec.Struct, frozen=True):
     blocks: bool = True
     #: Whether limits are named shortly: "requests/min".
     brief_limits: bool = False
+    #: Whether the last seconds are known.
+    has_history: bool = True
 
     @property
     def use_columns(self) -> int:
         """How many columns the last seconds have."""
-        return next((columns for width, columns in USE_COLUMNS if self.width >= width), 0)
+        most = next((columns for width, columns in USE_COLUMNS if self.width >= width), 0)
+        return most if self.has_history else 0
 
     @property
     def ellipsis(self) -> str:
