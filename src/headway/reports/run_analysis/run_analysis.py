@@ -22,6 +22,8 @@ POINTS: Final = 240
 #: Waits below this share of the time of a job, and below this many seconds, are left out.
 LEAST_SHARE: Final = 0.002
 LEAST_S: Final = 0.05
+#: A shorter job needs nothing that would make it faster.
+SHORTEST_S: Final = 1.0
 
 
 class WhatIfTime(msgspec.Struct, frozen=True):
@@ -96,6 +98,8 @@ def faster_report(store: Store, job: Job) -> FasterReport:
     if as_it_was is None:
         return FasterReport(why_not="no_answer")
     before = replay(as_it_was)
+    if before.seconds < SHORTEST_S:
+        return FasterReport(why_not="short")
     tried = []
     for change, changed in changes(as_it_was, before.slowest):
         after = replay(changed)

@@ -71,11 +71,7 @@ def _waits(analysis: RunAnalysis) -> str:
     if held:
         parts.append(_table("Holds", ("Lane", "Held for", "Time", "Holds"), held))
     if not parts:
-        none = (
-            "No lane waited noticeably."
-            if analysis.sampled
-            else "Waits are recorded for newer jobs only; this one had no holds."
-        )
+        none = "No lane waited noticeably." if analysis.sampled else "No waits and no holds are on record."
         parts.append(f"<p>{none}</p>")
     return f"<h2>What bound the run</h2>{''.join(parts)}"
 

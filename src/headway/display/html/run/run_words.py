@@ -23,6 +23,7 @@ _CHANGES: Final = {
 }
 _WHY_NOT: Final = {
     "flow": "A flow's time depends on its longest chain of steps: 'headway plan FLOW' tries it with other limits (--rpm, --tpm).",
+    "short": "It took less than a second: nothing is simulated.",
     "no_answer": "No request succeeded, so there is nothing to simulate.",
 }
 #: A change that gains less is no gain.
@@ -62,7 +63,7 @@ def summary_words(analysis: RunAnalysis) -> str:
             f" The longest wait: {longest.lane} waited {duration(longest.seconds)} for {wait_words(longest)}."
         )
     if not analysis.sampled:
-        text += " This job has no samples of its lanes: rates are those of its attempts, and limits are not known."
+        text += " It has no samples of its lanes, because it was too short or is of an older version: rates are those of its attempts, and limits are not known."
     return text
 
 
