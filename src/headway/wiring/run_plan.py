@@ -25,7 +25,7 @@ from headway.config import (
 )
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import LaneBudget, LaneSpec, Price
-from headway.display.log_file import Format
+from headway.display.log_file import LogStyle
 from headway.engine.cache_keys import CacheUse, ModelAddress
 from headway.engine.run_spec import AttemptListener, PriceList, RunLane, RunSpec, UnitRoute
 from headway.errors import ConfigError
@@ -52,6 +52,7 @@ from headway.wiring.model_prices import (
     unpriced_line,
 )
 from headway.wiring.predictions import prediction_setting
+from headway.wiring.steering.own_budget import BUDGET
 from headway.wiring.usage_history import lengths_seen
 
 _NO_POLICY: Final = RoutePolicy()
@@ -70,7 +71,7 @@ class RunFlags(msgspec.Struct, frozen=True):
     serial: bool = False
     delay_s: float = 0.0
     log_file: Path | None = None
-    log_format: Format = "text"
+    log_style: LogStyle = LogStyle()
     #: The file of the events of a flow.
     events: Path | None = None
     #: The prediction that was just made for this run.
@@ -230,6 +231,7 @@ def _run_settings(config: Config, job: Job, routes: Sequence[StoredRoute], flags
     """The settings of the run for the records, without keys."""
     return {
         "run": msgspec.to_builtins(config.run),
+        **({BUDGET: own} if (own := job.settings.get(BUDGET)) == config.run.max_cost_usd else {}),
         "order": flags.output.order,
         "serial": flags.serial,
         "safe_cells": safe_cells(job, flags),

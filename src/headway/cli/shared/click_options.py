@@ -10,6 +10,7 @@ import click
 
 from headway.cli import verbose_option
 from headway.errors import UsageError
+from headway.wiring.steering.limit_names import LIMITS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -112,7 +113,8 @@ _EVENTS = (
 )  # fmt: skip
 
 _LOG_FORMAT = (
-    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file."),
+    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file, also of that of --detach."),
+    click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True, help="The least important lines of the log file: debug has every attempt, info what happens to the job and its lanes, warning what went wrong."),
 )  # fmt: skip
 
 _RUN = (*_OUTPUT, _CONCURRENCY, *_PACE, *_AGENT_WORK, *_SHOWN, *_EVENTS, *_LOG_FORMAT)
@@ -197,14 +199,7 @@ def stage_options(command: Command) -> Command:
     return command
 
 
-#: Flag → what it limits, for help texts and messages.
-LIMITS: Final = {
-    "rpm": "requests per minute",
-    "tpm": "tokens per minute",
-    "input_tpm": "input tokens per minute",
-    "output_tpm": "output tokens per minute",
-    "max_concurrency": "requests in flight",
-}
+#: The highest limit that is accepted.
 MOST: Final = 1e12
 
 

@@ -18,7 +18,7 @@ from headway.cli.shared.resume_hint import next_step, resume_command
 from headway.config import Config, parse_duration, with_agents
 from headway.core.unit_states import GOOD
 from headway.display.json_lines import JsonDisplay
-from headway.display.log_file import LogFile
+from headway.display.log_file import LogFile, LogStyle
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
 from headway.display.run_text import STOPPED_EARLY, RunSummary, output_text, quiet_lines, summary_lines
 from headway.display.stop_advice import stop_lines
@@ -83,7 +83,7 @@ def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **
         serial=flags["serial"],
         delay_s=delay_s,
         log_file=log_file,
-        log_format=flags.get("log_format", "text"),
+        log_style=LogStyle(flags.get("log_format", "text"), flags.get("log_level", "info")),
         events=events,
         then=_then(flags),
         nodes=_nodes(kind, flags.get("concurrency")),
@@ -177,7 +177,7 @@ def run_ready(
         display = display_for(_shown_as(progress, flags), quiet=quiet) if detachment is None else None
         with (
             logged(config, job, flags) as log,
-            _run_log(detachment, config, job) as run_log,
+            _run_log(detachment, config, job, flags) as run_log,
             _events(config, job, flags) as events,
         ):
             logs = [one for one in (log, run_log) if one is not None]
@@ -257,12 +257,14 @@ def _show(lines: list[str], as_data: dict[str, Any], code: int, *, quiet: bool, 
 
 
 @contextmanager
-def _run_log(detachment: Detachment | None, config: Config, job: Job) -> Iterator[LogFile | None]:
+def _run_log(
+    detachment: Detachment | None, config: Config, job: Job, flags: RunFlags
+) -> Iterator[LogFile | None]:
     """The log of a run in the background."""
     if detachment is None:
         yield None
         return
-    log = detachment.log(config, job)
+    log = detachment.log(config, job, flags.log_style)
     try:
         yield log
     except BaseException as error:
@@ -313,7 +315,7 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
         return
     if str(path.absolute()) in (job.input, config.db):
         raise UsageError(f"--log-file {path} is a file of the job itself", hint="name another file")
-    log = LogFile(path, flags.log_format)
+    log = LogFile(path, flags.log_style, job=job.name, open_store=lambda: open_store(config, read_only=True))
     try:
         yield log
     except BaseException as error:

@@ -1,0 +1,17 @@
+"""The section `watching`: what the dashboard reads, and what watching costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.watching import unit_pages
+
+
+def section(missed: list[str]) -> Iterator[str]:
+    """The part of bench/RESULTS.md."""
+    yield "## Watching: `headway ui` beside a large job"
+    yield ""
+    print(f"watching: {unit_pages.UNITS:,} units …", flush=True)
+    measured = unit_pages.measure()
+    missed += unit_pages.misses(measured)
+    yield from unit_pages.lines(measured)
