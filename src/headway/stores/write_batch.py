@@ -71,6 +71,7 @@ class WriteBatch:
         "running",
         "skipped",
         "state",
+        "took_s",
         "transcripts",
         "ungrown",
         "units",
@@ -139,6 +140,8 @@ class WriteBatch:
         self.processes: dict[WorkerRecord, WorkerState] = {}
         self.done_commands: list[tuple[int, float]] = []
         self.state: tuple[State, float | None] | None = None
+        #: How long its commit took; the writer fills it in.
+        self.took_s = 0.0
         #: Called by the engine after the commit.
         self.after_commit: list[Callable[[], None]] = []
 
