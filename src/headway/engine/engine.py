@@ -220,6 +220,7 @@ class Engine(SchedulerDriver):
             await self._sender.close()
             if not self._done.cancelled() and self._done.exception() is None:
                 self._recorder.learn()
+                self._recorder.finish_samples()
             await self._recorder.close()
         if self._recorder.failure is not None:
             raise self._recorder.failure
@@ -267,7 +268,7 @@ class Engine(SchedulerDriver):
             sent = list(batch.running)
             self._inform(lambda observer: observer.sent(sent))
         self._inform(lambda observer: observer.ended(ended))
-        recorded = Recorded(batch.attempts, self._lane_names, batch.took_s)
+        recorded = Recorded(batch.attempts, batch.waits, self._lane_names, batch.took_s)
         self._inform(lambda observer: observer.recorded(recorded))
         if batch.grown and not self._done.done():
             if waiting := _waiting(batch.grown):
@@ -481,6 +482,8 @@ class Engine(SchedulerDriver):
 
     def _show(self) -> None:
         view = self._view()
+        if not self._done.done():
+            self._recorder.sample(view.snapshot)
         self._inform(lambda observer: observer.moved(view))
 
     def _inform(self, tell: Callable[[Observer], None]) -> None:

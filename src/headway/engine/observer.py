@@ -85,11 +85,12 @@ class AgentActivity(msgspec.Struct, frozen=True, gc=False):
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """What one transaction recorded: attempts that have ended. `lanes` has the names of lanes by their number in the store, and
-    `took_s` is the duration of the commit.
+    """What one transaction recorded: attempts that have ended, and (lane, reason, limit) → seconds that lanes waited. `lanes` has the names
+    of lanes by their number in the store, and `took_s` is the duration of the commit.
     """
 
     attempts: Sequence[Attempt]
+    waits: Mapping[tuple[int, str, str], float]
     lanes: Mapping[int, str]
     took_s: float
 
