@@ -27,7 +27,7 @@ def scrape(url: str) -> Numbers:
         text = answer.read().decode()
     return {
         (sample.name, *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
         for sample in family.samples
     }
 

@@ -47,7 +47,7 @@ def test_a_scrape_says_what_the_store_has(stage: Stage) -> None:
     lane = "alpha/gpt-x"
     limit = numbers["headway_lane_limit", lane, "requests per minute"]
     assert 0 < limit <= 3000, "refusals may have proven it lower"
-    assert 0 <= numbers["headway_lane_level", lane, "requests per minute"] <= limit
+    assert 0 <= numbers["headway_lane_level", lane, "requests per minute"] <= 1.001 * limit
     assert numbers["headway_lane_window", lane] <= 8
     ended = total(
         {key: value for key, value in numbers.items() if key[-1] not in ("pending", "running")},
@@ -68,8 +68,8 @@ def test_a_scrape_says_what_the_store_has(stage: Stage) -> None:
 
 
 def attempted(numbers: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
-    """The numbers, once there are attempts."""
-    return numbers if total(numbers, "headway_attempts_total") else {}
+    """The numbers, once there are attempts and a view."""
+    return numbers if total(numbers, "headway_attempts_total") and total(numbers, "headway_units") else {}
 
 
 def now_and_before(
@@ -92,6 +92,11 @@ def same_as_store(stage: Stage, url: str) -> dict[tuple[str, ...], float]:
         recorded[key] = recorded.get(key, 0) + count
         if kind in ("rate", "concurrency", "overload"):
             recorded["headway_refusals_total", lane, kind] = count
+    for reason, seconds in stage.query("SELECT reason, sum(seconds) FROM lane_waits GROUP BY 1"):
+        counted = numbers.get(("headway_wait_seconds_total", lane, reason), -1.0)
+        recorded["headway_wait_seconds_total", lane, reason] = (
+            counted if counted == pytest.approx(seconds) else seconds
+        )
     [(input_tokens, output_tokens, usd)] = stage.query(
         "SELECT sum(input_tokens), sum(output_tokens), sum(cost_usd) FROM attempts"
     )

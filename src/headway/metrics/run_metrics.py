@@ -11,13 +11,14 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Final
 
+from headway.core.reasons import WaitCode
 from headway.core.unit_states import Status
 from headway.engine.observer import Observer, Recorded, View
 from headway.metrics.counted import AttemptTotals
-from headway.metrics.families import COMMITS, UNITS
+from headway.metrics.families import COMMITS, UNITS, WAITS
 from headway.metrics.labels import LabelValues, short
 from headway.metrics.lane_gauges import lane_gauges
-from headway.metrics.text_format import Distribution, Exposition, Samples
+from headway.metrics.text_format import Distribution, Exposition, Labels, Samples
 from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 #: Upper bounds in seconds: a commit takes 1 ms on an SSD, and 1 s on a busy network disk.
@@ -31,6 +32,7 @@ class RunMetrics(Observer):
         self._lock = threading.Lock()
         self._lanes = LabelValues()
         self._totals = AttemptTotals()
+        self._waits: dict[Labels, float] = {}
         self._commits = [0] * (len(BOUNDS_S) + 1)
         self._commit_s = 0.0
         self._view: View | None = None
@@ -47,7 +49,9 @@ class RunMetrics(Observer):
     def moved(self, view: View) -> None:
         with self._lock:
             if self._view is None:
-                self._totals.see(self._lanes.of(name) for name in view.names.values())
+                lanes = [self._lanes.of(name) for name in view.names.values()]
+                self._totals.see(lanes)
+                self._waits |= {(lane, str(WaitCode.PACE)): 0.0 for lane in lanes}
             self._view = view
 
     def recorded(self, recorded: Recorded) -> None:
@@ -58,6 +62,9 @@ class RunMetrics(Observer):
             self._commit_s += recorded.took_s
             for (lane, outcome, kind), n in ends.items():
                 self._totals.add(self._lanes.of(recorded.lanes[lane]), outcome, kind, n)
+            for (lane, reason, _), seconds in recorded.waits.items():
+                labels = (self._lanes.of(recorded.lanes[lane]), reason)
+                self._waits[labels] = self._waits.get(labels, 0.0) + seconds
             for attempt in attempts:
                 if attempt.input_tokens or attempt.output_tokens or attempt.cost_usd:
                     self._totals.use(
@@ -71,6 +78,7 @@ class RunMetrics(Observer):
         """The numbers now."""
         with self._lock:
             view, samples = self._view, self._totals.samples()
+            samples[WAITS] = dict(self._waits)
             commits = Distribution(BOUNDS_S, list(self._commits), self._commit_s)
             if view is not None:
                 lanes = [(self._lanes.of(view.names[lane.key]), lane) for lane in view.snapshot.lanes]
