@@ -6,6 +6,7 @@ import re
 from urllib.request import Request, urlopen
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from headway.metrics.text_format import OPEN_METRICS
 
@@ -24,10 +25,15 @@ def url_in(text: str) -> str:
 def scrape(url: str) -> Numbers:
     """All samples: (name, label value, label value) → value."""
     with urlopen(Request(url, headers={"Accept": OPEN_METRICS}), timeout=20) as answer:
-        text = answer.read().decode()
+        return numbers_of(answer.read().decode(), open_metrics=True)
+
+
+def numbers_of(text: str, *, open_metrics: bool = False) -> Numbers:
+    """The samples of a text."""
+    parse = text_string_to_metric_families if open_metrics else parse_text
     return {
         (sample.name, *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+        for family in parse(text)  # type: ignore[no-untyped-call]
         for sample in family.samples
     }
 

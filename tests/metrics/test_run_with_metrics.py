@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.crash.stage import Stage, wait_for
-from tests.metrics.metrics_page import scrape, total, url_in
+from tests.metrics.metrics_page import numbers_of, scrape, total, url_in
 
+from headway.config import load
 from headway.fake.process import fake_process
+from headway.metrics.store_metrics import StoreMetrics
+from headway.wiring.store_access import jobs_folder, open_store_read_only
 
 PLAN = """
 accounts:
@@ -115,3 +118,41 @@ def test_a_taken_port_is_an_error_before_anything_is_made(stage: Stage) -> None:
     assert done.returncode == 2
     assert "cannot be opened: Address already in use — name another port" in done.stderr
     assert not stage.db.exists()
+
+
+def test_the_page_of_all_jobs_has_the_same_numbers(stage: Stage) -> None:
+    """What `headway ui` serves, while a run serves its own."""
+    log = stage.root / "run.log"
+    stage.units = 60
+    stage.write_input()
+    with stage.process("run", "in.jsonl", "--metrics", "0", "--log-file", str(log)) as process:
+        url = wait_for("the address", lambda: url_in(log.read_text() if log.exists() else ""))
+        wait_for("attempts", lambda: attempted(scrape(url)))
+        assert stage.run("pause").returncode == 0
+        wait_for("the pause", lambda: scrape(url)["headway_lane_in_flight", "alpha/gpt-x"] == 0)
+        config = load(None, stage.root, {})
+        pages = StoreMetrics(lambda: open_store_read_only(config), jobs_folder(config))
+        wait_for("the same numbers", lambda: comparable(scrape(url)) == comparable(numbers_in(pages.text())))
+        process.kill()
+    numbers = numbers_in(pages.text())
+    assert total(numbers, "headway_units") == 60
+    assert total(numbers, "headway_lane_in_flight") == 0
+    assert ("headway_lane_in_flight", "alpha/gpt-x") not in numbers, "no process uses the lane"
+    assert stage.run("resume").returncode == 0
+    after = numbers_in(pages.text())
+    assert after["headway_units", stage.job()["name"], "succeeded"] == 60
+    [(attempts, usd)] = stage.query("SELECT count(*), sum(cost_usd) FROM attempts")
+    assert total(after, "headway_attempts_total") == attempts
+    assert total(after, "headway_cost_usd_total") == pytest.approx(usd)
+
+
+def numbers_in(page: tuple[bytes, str]) -> dict[tuple[str, ...], float]:
+    return numbers_of(page[0].decode())
+
+
+def comparable(numbers: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
+    """What does not depend on the instant, nor on the process."""
+    changing = ("wait", "level", "commit")
+    return {
+        key: round(value, 6) for key, value in numbers.items() if not any(part in key[0] for part in changing)
+    }
