@@ -168,14 +168,14 @@ def _route_facts(config: Config, job: Job, name: str, model: str) -> RouteFacts:
 
     provider = provider_of(config, job, name)
     is_remote = kind_of(provider).is_server
-    address = urlsplit(provider.base_url or f"https://{host_of(provider)}")
+    address = urlsplit(provider.base_url or f"https://{host_of(provider)}") if is_remote else urlsplit("")
     return RouteFacts(
         lane=f"{provider.name}/{provider.pool or model}",
         kind=provider.kind,
         profile=provider.profile or "",
         model=model,
-        host=(address.hostname or "") if is_remote else "",
-        port=address.port or (80 if address.scheme == "http" else 443),
+        host=address.hostname or "",
+        port=(address.port or (80 if address.scheme == "http" else 443)) if is_remote else 0,
         is_agent=provider.kind in AGENT_NAMES,
         is_remote=is_remote,
     )
