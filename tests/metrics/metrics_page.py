@@ -33,7 +33,7 @@ def numbers_of(text: str, *, open_metrics: bool = False) -> Numbers:
     parse = text_string_to_metric_families if open_metrics else parse_text
     return {
         (sample.name, *sample.labels.values()): sample.value
-        for family in parse(text)  # type: ignore[no-untyped-call]
+        for family in parse(text)
         for sample in family.samples
     }
 

@@ -52,7 +52,8 @@ class Prometheus:
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The samples of an expression now."""
-        return self._get(f"/api/v1/query?query={quote(expression)}").get("result", [])
+        found: list[dict[str, Any]] = self._get(f"/api/v1/query?query={quote(expression)}").get("result", [])
+        return found
 
     def metadata(self) -> dict[str, str]:
         """The types of all families that it has scraped."""

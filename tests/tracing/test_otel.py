@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ class Place(NamedTuple):
         with (self.root / "headway.toml").open("a", encoding="utf-8") as file:
             file.write(more)
 
-    def ask(self, *rows: dict[str, object]) -> str:
+    def ask(self, *rows: Mapping[str, object]) -> str:
         (self.root / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         return "in.jsonl"
 
