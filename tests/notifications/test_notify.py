@@ -38,7 +38,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     with fake_process("--config", str(plan)) as fake:
         stage = Stage(tmp_path, fake, f"notify-{os.getpid()}", units=10)
         stage.configure(more="[providers.alpha.prices]\ninput = 100\noutput = 100\n")
-        stage.write_input()
+        stage.write_input([stage.row(index, max_tokens=5) for index in range(10)])
         yield stage
 
 
@@ -101,10 +101,10 @@ def test_the_end_and_the_budget(stage: Stage, hook: tuple[Hook, str]) -> None:
     assert (end["totals"]["units"], end["totals"]["succeeded"]) == (10, 10)
     assert json.loads((stage.root / "told.json").read_text()) == end
     # Forty units cost nine tenths of this budget.
-    stage.write_input([stage.row(index, prompt=f"again {index}") for index in range(40)])
+    stage.write_input([stage.row(index, prompt=f"yes {index}", max_tokens=5) for index in range(40)])
     cap = job["cost_usd"] * 4.4
     stage.run("run", "in.jsonl", "--max-cost", f"{cap:.6f}", "--notify", url, "--concurrency", "1")
-    assert told.events()[1:] == ["budget", "ended"]
+    assert told.events()[1:] == ["budget", "ended"], told.got[1:]
     # The address is a secret: it is in no record.
     assert b"secret-path" not in stage.db.read_bytes()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from headway.core.model import Kind
-from headway.metrics.families import ATTEMPTS, COST, REFUSALS, TOKENS, Family
+from headway.metrics.families import ATTEMPTS, COST, REFUSALS, TOKENS, MetricFamily
 from headway.metrics.text_format import Labels, Samples
 
 #: The kinds of errors that say "not now": a limit was met, or the provider is overloaded.
@@ -49,7 +49,7 @@ class AttemptTotals:
         _increase(self._tokens, (lane, _OUTPUT), max(0, output_tokens))
         self._cost[lane,] = self._cost.get((lane,), 0.0) + max(0.0, cost_usd)
 
-    def samples(self) -> dict[Family, Samples]:
+    def samples(self) -> dict[MetricFamily, Samples]:
         """The totals now; a copy."""
         return {
             ATTEMPTS: dict(self._attempts),

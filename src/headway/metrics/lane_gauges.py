@@ -13,7 +13,7 @@ from headway.metrics.families import (
     OLDEST_WAIT,
     QUEUED,
     WINDOW,
-    Family,
+    MetricFamily,
 )
 from headway.metrics.labels import OTHER
 from headway.metrics.text_format import Labels, Samples
@@ -21,9 +21,9 @@ from headway.metrics.text_format import Labels, Samples
 _FAMILIES: Final = (IN_FLIGHT, QUEUED, WINDOW, OLDEST_WAIT, LIMIT, LEVEL)
 
 
-def lane_gauges(lanes: Iterable[tuple[str, LaneView]]) -> dict[Family, Samples]:
+def lane_gauges(lanes: Iterable[tuple[str, LaneView]]) -> dict[MetricFamily, Samples]:
     """The gauges of lanes with their labels. Lanes with one label (`OTHER`) have the sum, or the longest wait, and no limits."""
-    samples: dict[Family, dict[Labels, float]] = {family: {} for family in _FAMILIES}
+    samples: dict[MetricFamily, dict[Labels, float]] = {family: {} for family in _FAMILIES}
     for label, lane in lanes:
         _add(samples[IN_FLIGHT], label, lane.in_flight)
         _add(samples[QUEUED], label, max(0, lane.remaining - lane.waiting_for_others))

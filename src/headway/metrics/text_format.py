@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from headway.metrics.families import FAMILIES, Family
+from headway.metrics.families import FAMILIES, MetricFamily
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -34,8 +34,8 @@ class Distribution(msgspec.Struct, frozen=True):
 class Exposition(msgspec.Struct, frozen=True):
     """What one scrape gets. A family without samples has its HELP and TYPE alone."""
 
-    samples: Mapping[Family, Samples]
-    distributions: Mapping[Family, Distribution] = {}
+    samples: Mapping[MetricFamily, Samples]
+    distributions: Mapping[MetricFamily, Distribution] = {}
 
 
 def format_of(accept: str) -> str:

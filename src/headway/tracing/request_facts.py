@@ -33,7 +33,7 @@ class _RequestFields(msgspec.Struct):
     generationConfig: Any = None
 
 
-class _Choice(msgspec.Struct):
+class _AnswerChoice(msgspec.Struct):
     finish_reason: Any = None
     finishReason: Any = None
 
@@ -42,8 +42,8 @@ class _AnswerFields(msgspec.Struct):
     id: Any = None
     model: Any = None
     stop_reason: Any = None
-    choices: list[_Choice] = []
-    candidates: list[_Choice] = []
+    choices: list[_AnswerChoice] = []
+    candidates: list[_AnswerChoice] = []
     modelVersion: Any = None
     responseId: Any = None
 
