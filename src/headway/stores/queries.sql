@@ -1127,3 +1127,6 @@ FROM attempts WHERE id > ? AND id <= ? GROUP BY lane, outcome, kind;
 
 -- name: tally_waits
 SELECT lane, reason, sum(seconds) FROM lane_waits GROUP BY lane, reason;
+
+-- name: set_settings
+UPDATE jobs SET settings = ? WHERE id = ?;
