@@ -123,8 +123,9 @@ def _read_events(folder: Path, costs: WatchedCosts) -> None:
         time.sleep(0.05)
     opener = build_opener(HTTPCookieProcessor(CookieJar()))
     root = found[0].partition("/?")[0]
+    with suppress(OSError):
+        opener.open(found[0], timeout=10).read()  # Its cookie lets the next requests in.
     with suppress(OSError, ValueError):
-        opener.open(found[0], timeout=10).read()
         jobs = msgspec.json.decode(opener.open(f"{root}/api/jobs", timeout=10).read())["jobs"]
         with opener.open(f"{root}/api/events?job={jobs[0]['job']}", timeout=30) as stream:
             for line in stream:
