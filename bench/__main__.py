@@ -92,10 +92,10 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "agents": agents.section,
     "flows": flows.section,
     "evals": evals.section,
-    "watching": watching.section,
     "reviews": reviews.section,
     "calls": calls.section,
     "ask": asking.section,
+    "watching": watching.section,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.watching import unit_pages
+from bench.watching import unit_pages, watched_run
 
 
 def section(missed: list[str]) -> Iterator[str]:
@@ -15,3 +15,7 @@ def section(missed: list[str]) -> Iterator[str]:
     measured = unit_pages.measure()
     missed += unit_pages.misses(measured)
     yield from unit_pages.lines(measured)
+    print("watching: a run that is watched …", flush=True)
+    costs = watched_run.measure()
+    missed += watched_run.misses(costs)
+    yield from watched_run.lines(costs)
