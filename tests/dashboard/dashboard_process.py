@@ -5,10 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -116,8 +117,10 @@ class EventReader:
 
     def close(self) -> None:
         if self._connection.sock is not None:
-            self._connection.sock.shutdown(2)
+            with suppress(OSError):
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
         self._thread.join(PATIENCE_S)
+        self.answer.close()
         self._connection.close()
 
     def _read(self) -> None:

@@ -64,7 +64,7 @@ def _check_running(page: DashboardProcess, watched: EventReader, everything: Eve
     details = page.get("/api/jobs/j").json
     assert details["counts"] == watched.of("progress")[-1]["counts"]
     [lane] = details["lanes"]
-    assert (lane["lane"], lane["in_flight"], lane["window"], lane["stopped"]) == ("sh/default", 1, 4, None)
+    assert (lane["lane"], lane["in_flight"], lane["window"], lane["stopped"]) == ("sh/sh", 1, 4, None)
     assert details["parts"] == {"flow": False, "eval": False, "review": False, "agents": True}
     [known] = page.get("/api/lanes").json["lanes"]
     assert known["jobs"][0]["job"] == "j"
@@ -120,6 +120,7 @@ def test_ctrl_c_ends_it_at_once_with_streams_open_and_leaves_nothing(stage: Stag
         page.process.send_signal(signal.SIGINT)
         assert page.process.wait(5.0) == 0
         wait_for("the end of the stream", watched.is_over)
+        watched.close()
         assert page.process.stderr is not None
         assert page.process.stderr.read() == ""
     assert sorted(path.name for path in (stage.root / ".headway").iterdir()) == before
