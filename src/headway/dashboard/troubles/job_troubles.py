@@ -8,6 +8,7 @@ from typing import Final
 
 from headway.core.reasons import EndReason
 from headway.dashboard.records.job_reading import JobReading, RecordPlace
+from headway.dashboard.records.slow_values import patience_for
 from headway.dashboard.troubles.failure_troubles import CountedFailure, failure_troubles, retry_troubles
 from headway.dashboard.troubles.lane_troubles import lane_trouble, stopped_trouble
 from headway.dashboard.troubles.trouble import PageAction, Trouble, command_line, job_path, worst_first
@@ -61,12 +62,11 @@ def troubles_of(place: RecordPlace, store: Store, reading: JobReading) -> list[T
 def failures_in(place: RecordPlace, job: Job) -> list[CountedFailure]:
     """The failures of a job by code, each with its first unit. Counting them takes a scan, so they may be a few seconds old."""
     ends = tuple(job.counts[name] for name in ("failed", "timed_out", "skipped", "cancelled"))
+    if not any(ends):
+        return []
     nothing: list[CountedFailure] = []
-    return (
-        place.slow.get(("failures", job.id), ends, lambda own: _counted(own, job), nothing)
-        if any(ends)
-        else nothing
-    )
+    patience_s = patience_for(job.total)
+    return place.slow.get(("failures", job.id), ends, lambda own: _counted(own, job), nothing, patience_s)
 
 
 def _counted(store: Store, job: Job) -> list[CountedFailure]:
@@ -139,5 +139,8 @@ def _of_units(place: RecordPlace, reading: JobReading) -> Iterator[Trouble]:
 
 def _waiting_units(place: RecordPlace, job: Job) -> list[Failure]:
     """Units that wait for another attempt. Counting them takes a scan, too."""
-    state, nothing = (job.attempts, job.ended), list[Failure]()
-    return place.slow.get(("to retry", job.id), state, lambda own: units_to_retry(own, job), nothing)
+    state, patience_s = (job.attempts, job.ended), patience_for(job.total)
+    nothing: list[Failure] = []
+    return place.slow.get(
+        ("to retry", job.id), state, lambda own: units_to_retry(own, job), nothing, patience_s
+    )
