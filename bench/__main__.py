@@ -35,6 +35,7 @@ from bench.flows import section as flows
 from bench.planning import section as planning
 from bench.servers import section as servers
 from bench.sweep import section as sweep
+from bench.watching import section as watching
 
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "bench" / "RESULTS.md"
@@ -92,6 +93,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "evals": evals.section,
     "calls": calls.section,
     "ask": asking.section,
+    "watching": watching.section,
 }
 
 

@@ -61,9 +61,12 @@ def _pause(asked: ActionRequest) -> str:
 def _resume(asked: ActionRequest) -> str:
     """Un-pauses a job that runs, and otherwise starts it in the background."""
     body_as(ActionBody, asked.body)
-    job = asked.job()
-    if is_live(asked.place.config, job):
-        return _ask(asked, job, "resume")
+    job, config = asked.job(), asked.place.config
+    if is_live(config, job):
+        with open_store(config) as store:
+            done = ask(config, store, job, "resume")
+        if done.taken or is_live(config, job):  # Otherwise its process has just ended.
+            return "\n".join(done.lines())
     return asked.command("resume", job.name, flags=("--detach",))
 
 
