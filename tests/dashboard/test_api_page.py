@@ -13,7 +13,11 @@ NAMES = {"name:path": "LANE", "name": "JOB", "job": "JOB", "index": "INDEX"}
 
 
 def test_the_page_has_every_address() -> None:
-    served = {("GET", path) for path in (*ANSWERS, "/api/events", "/metrics")} | {("POST", path) for path in ACTIONS}
-    expected = {(method, re.sub(r"\{([^}]+)\}", lambda part: NAMES[part[1]], path)) for method, path in served}
+    served = {("GET", path) for path in (*ANSWERS, "/api/events", "/metrics")} | {
+        ("POST", path) for path in ACTIONS
+    }
+    expected = {
+        (method, re.sub(r"\{([^}]+)\}", lambda part: NAMES[part[1]], path)) for method, path in served
+    }
     text = PAGE.read_text(encoding="utf-8")
     assert set(re.findall(r"`(GET|POST) (/[\w/]+)[`?]", text)) == expected
