@@ -1,10 +1,10 @@
-"""The section `watching`: what the dashboard reads, and what watching costs."""
+"""The section `watching`: what the dashboard reads, how soon it answers, and what watching costs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.watching import unit_pages, watched_run
+from bench.watching import large_job, unit_pages, watched_run
 
 
 def section(missed: list[str]) -> Iterator[str]:
@@ -15,6 +15,10 @@ def section(missed: list[str]) -> Iterator[str]:
     measured = unit_pages.measure()
     missed += unit_pages.misses(measured)
     yield from unit_pages.lines(measured)
+    print(f"watching: the dashboard over {large_job.UNITS:,} units …", flush=True)
+    pages = large_job.measure()
+    missed += large_job.misses(pages)
+    yield from large_job.lines(pages)
     print("watching: a run that is watched …", flush=True)
     costs = watched_run.measure()
     missed += watched_run.misses(costs)
