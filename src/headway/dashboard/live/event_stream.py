@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from headway.dashboard.json_answer import error_answer
 from headway.dashboard.live.broadcast import Broadcast, TooManyWatchers, Watcher
-from headway.dashboard.live.job_watch import JobWatch
+from headway.dashboard.live.job_watch import JobFeed
 from headway.dashboard.live.jobs_watch import JobsWatch
 from headway.dashboard.records.job_reading import RecordPlace, read_job
 from headway.dashboard.records.record_reader import RecordReader
@@ -35,7 +35,7 @@ async def event_stream(
     topic = ("job", name) if name else ("jobs", "")
     try:
         if name:
-            watcher = broadcast.join(topic, lambda: JobWatch(place, name), JOB_S)
+            watcher = broadcast.join(topic, lambda: JobFeed(place, name), JOB_S)
         else:
             watcher = broadcast.join(topic, lambda: JobsWatch(place), JOBS_S)
     except TooManyWatchers:

@@ -35,7 +35,7 @@ _REPEATED_S: Final = 3.0
 _ROUNDING_S: Final = 0.001
 
 
-class JobWatch:
+class JobFeed:
     """One job. A watch belongs to one poller, whose looks follow each other."""
 
     def __init__(self, place: RecordPlace, name: str) -> None:
