@@ -126,15 +126,23 @@ def objects_of(text: str) -> Iterator[Any]:
 
 
 def _items(text: str) -> list[Any]:
-    """The list of findings. The last one counts: models that think aloud draft answers before it."""
+    """The list of findings. The last one counts: models that think aloud draft answers before it.
+
+    Findings one after the other, without a list, are one list: so all of a list with a broken bracket are read.
+    """
     last: list[Any] | None = [] if text.strip() == "[]" else None
+    single: list[Any] = []
     for value in objects_of(text):
+        if isinstance(value, dict) and "findings" not in value and _is_item(value):
+            single.append(value)
+            last = single
+            continue
         if isinstance(value, dict):
-            items = value.get("findings", [value] if _is_item(value) else None)
+            items = value.get("findings")
         else:
             items = value if value and all(_is_item(item) for item in value) else None
         if isinstance(items, list):
-            last = items
+            last, single = items, []
     if last is None:
         raise Unreadable('it has no JSON object with a list under "findings"')
     return last
