@@ -160,14 +160,19 @@ class ReviewFolder:
 
 
 def review_path(folder: Path, path: str) -> Path:
-    """src/a.py → FOLDER/src/a.py.review.md"""
+    """src/a.py → FOLDER/src/a.py.review.md. A folder that is named like a review gets another name: the review may be there, too."""
     *folders, name = path.split("/")
-    whole = (name + SUFFIX).encode()
-    if len(whole) > _LONGEST:
-        end = f"-{blake2b(whole, digest_size=_HASH_BYTES).hexdigest()}{SUFFIX}"
-        name = whole[: _LONGEST - len(end)].decode(errors="ignore")
-        return folder.joinpath(*folders, name + end)
-    return folder.joinpath(*folders, name + SUFFIX)
+    own = [_hashed(one, "") if one.endswith(SUFFIX) else one for one in folders]
+    if len((name + SUFFIX).encode()) > _LONGEST:
+        return folder.joinpath(*own, _hashed(name, SUFFIX))
+    return folder.joinpath(*own, name + SUFFIX)
+
+
+def _hashed(name: str, suffix: str) -> str:
+    """A name with its hash, cut to the longest that file systems allow."""
+    whole = (name + suffix).encode()
+    end = f"-{blake2b(whole, digest_size=_HASH_BYTES).hexdigest()}{suffix}"
+    return (name + suffix).encode()[: _LONGEST - len(end)].decode(errors="ignore") + end
 
 
 def write_review(folder: Path, review: FileReview, axes: tuple[str, ...]) -> None:
