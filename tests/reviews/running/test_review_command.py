@@ -369,6 +369,18 @@ def test_a_folder_may_be_named_like_a_review(tree: Tree) -> None:
     assert len(tree.reviews()) == 5
 
 
+def test_a_link_in_the_folder_of_reviews_is_not_followed(tree: Tree) -> None:
+    (tree.root / "outside").mkdir()
+    (tree.root / "reviews").mkdir()
+    (tree.root / "reviews/src").symlink_to("../outside")
+    done = tree.review("--axis", "tests", "--out-dir", "reviews")
+    assert (done.code, "reviews/src cannot be written: is a symbolic link" in done.err) == (1, True), done.err
+    assert not list((tree.root / "outside").rglob("*.md"))
+    (tree.root / "linked").symlink_to("outside")
+    assert tree.review("--axis", "tests", "--out-dir", "linked").code == 0
+    assert len(list((tree.root / "outside").rglob("*.md"))) == len(FILES)
+
+
 def test_odd_names_are_reviewed_and_reach_no_terminal(tree: Tree) -> None:
     odd = ("src/two\nlines.py", "src/red\x1b[31m.py", "src/a:tests.py", f"src/{'long' * 60}.py", "src/ü 1.py")
     for path in odd:

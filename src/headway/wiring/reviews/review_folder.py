@@ -25,7 +25,7 @@ from headway.reviews.running.file_results import FileResults
 from headway.reviews.running.review_form import form_of, left_out_of
 from headway.reviews.running.unit_names import verified_path
 from headway.reviews.running.view import review_view
-from headway.stores.files import Replacement
+from headway.stores.files import ForeignFile, Replacement
 from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.reviews.known_findings import without_known
@@ -176,15 +176,16 @@ def _hashed(name: str, suffix: str) -> str:
 
 
 def write_review(folder: Path, review: FileReview, axes: tuple[str, ...]) -> None:
-    """Write the review of a file, unless it is there already."""
+    """Write the review of a file, unless it is there already. The folder may be a link; those in it may not, because trees bring links along."""
     path, data = review_path(folder, review.path), file_markdown(review, axes).encode(errors="replace")
     with suppress(OSError):
         if path.read_bytes() == data:
             return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with Replacement(path) as fresh:
+        with Replacement(path, levels=len(path.relative_to(folder).parts) - 1) as fresh:
             fresh.file.write(data)
             fresh.commit(durable=False)
     except OSError as error:
-        raise unwritable(path, error) from error
+        foreign = Path(error.filename) if isinstance(error, ForeignFile) else path
+        raise unwritable(foreign, error, "--out-dir") from error
