@@ -227,6 +227,9 @@ def test_only_changes_are_reviewed(tree: Tree) -> None:
     assert "No findings" in (tree.root / "none.md").read_text()
     tree.write("mine.md", "mine")
     assert tree.review("--changed", "--out", "mine.md").code == 2
+    tree.write("src/.env", "KEY=1")
+    assert "1 left out: --dry-run says why" in tree.review("--changed").err
+    (tree.root / "src/.env").unlink()
     tree.write("src/one.py", "one = 11\n")
     done = tree.review("--axis", "correctness", "--changed", "HEAD")
     assert done.code == 0, done.err

@@ -104,7 +104,7 @@ def _end_unchanged(settings: Config, source: ReviewSource, flags: dict[str, Any]
 
     if flags["outs"] and not estimate:
         write_empty_reports(settings, source.plan, _run_flags(settings, flags).output)
-    return show_unchanged(as_json=flags["as_json"], quiet=flags["quiet"])
+    return show_unchanged(len(source.plan.left_out), as_json=flags["as_json"], quiet=flags["quiet"])
 
 
 def _source(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ReviewSource:
