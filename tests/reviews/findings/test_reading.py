@@ -54,8 +54,12 @@ def test_the_last_answer_counts() -> None:
 
 def test_all_findings_of_a_broken_list_are_read() -> None:
     other = item(rule="race", start_line=4, end_line=4, quote="VAT = 1.19")
-    for text in (answer(other, item())[:-2], f"First: {json.dumps(other)} Second: {json.dumps(item())}"):
-        assert [each.rule for each in read(text).findings] == ["race", "command-injection"]
+    cut = read(answer(other, item(), item())[:-30])
+    bare = read(f"First: {json.dumps(other)} Second: {json.dumps(item())}")
+    assert [each.rule for each in cut.findings] == ["race", "command-injection"]
+    assert cut.findings == bare.findings
+    assert "Findings after number 2 cannot be read" in cut.correction
+    assert bare.correction == ""
 
 
 def test_much_code_before_the_answer_does_not_hide_it() -> None:
