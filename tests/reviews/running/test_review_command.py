@@ -237,6 +237,10 @@ def test_only_changes_are_reviewed(tree: Tree) -> None:
     job = json.loads(tree.headway("jobs", "--json").out)[0]["job"]
     assert "+one = 11" in tree.headway("show", job, "src/one.py:correctness").out
     assert "src/one.py" in done.out.split("The change:")[1], "what has changed"
+    git(tree, "add", "-A")
+    git(tree, "commit", "-qm", "second")
+    kept = subprocess.run(["git", "ls-files", ".headway"], cwd=tree.root, check=True, capture_output=True)
+    assert kept.stdout == b"", "the records have the texts of all files"
 
 
 def test_what_is_staged_is_reviewed_as_it_is_staged(tree: Tree) -> None:

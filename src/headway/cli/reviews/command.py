@@ -80,12 +80,14 @@ def _review(
     from headway.cli.run import counter
     from headway.cli.shared import printing, run_job
     from headway.jobs.base import IngestOptions
+    from headway.wiring.store_access import hide_from_git
     from headway.wiring.submission import submitted
 
     quiet, as_json, say = flags["quiet"], flags["as_json"], printing.say_unless(flags["quiet"])
     run_flags = _run_flags(settings, flags)
     options = IngestOptions(source.plan.asks_again, False, counter(quiet), say, flags["name"] or "")
     with submitted(settings, source, run_flags, options, flags["max_cost"], say) as ready:
+        hide_from_git(settings)
         ready = _with_forced(ready, flags["again"])
         code = run_job.run_ready(
             ready, detachment, progress=flags["progress"], quiet=quiet or as_json, as_json=False
