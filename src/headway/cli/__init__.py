@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "jobs": ("headway.cli.inspect:jobs", "List the jobs."),
     "status": ("headway.cli.inspect:status", "Show the state of a job, lane by lane."),
     "attach": ("headway.cli.watching.attach:command", "Show the live view of a running job."),
+    "ui": ("headway.cli.watching.ui:command", "Show and steer jobs on a web page."),
     "logs": ("headway.cli.watching.logs:command", "Show what happened in a job."),
     "show": ("headway.cli.watching.show:command", "Show everything about one unit."),
     "export": ("headway.cli.export:command", "Write a job's results from the store."),

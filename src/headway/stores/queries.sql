@@ -189,6 +189,9 @@ INSERT INTO transcripts (uid, number, seq, at_utc, line, messages) VALUES (?, ?,
 -- name: transcript
 SELECT id, number, at_utc, line, messages FROM transcripts WHERE uid = ? AND id > ? ORDER BY id LIMIT ?;
 
+-- name: last_transcript
+SELECT id, number, at_utc, line, messages FROM transcripts WHERE uid = ? ORDER BY id DESC LIMIT ?;
+
 -- name: forget_transcripts
 DELETE FROM transcripts WHERE uid BETWEEN ? AND ?;
 

@@ -384,10 +384,11 @@ class Store:
 
     def transcript(self, uid: int, after: int = 0, limit: int = -1) -> list[TranscriptLine]:
         """The lines that the attempts at a unit printed, with ids above `after`, oldest first. `uid` is the key of the unit."""
-        return [
-            TranscriptLine(number, attempt, at_utc, line, msgspec.json.decode(messages))
-            for number, attempt, at_utc, line, messages in self._db.execute("transcript", (uid, after, limit))
-        ]
+        return [_transcript_line(row) for row in self._db.execute("transcript", (uid, after, limit))]
+
+    def last_transcript(self, uid: int, limit: int) -> list[TranscriptLine]:
+        """The last of these lines, oldest first."""
+        return [_transcript_line(row) for row in reversed(self._db.execute("last_transcript", (uid, limit)))]
 
     def session_of(self, job: int, index: int) -> StoredSession | None:
         """The session of the latest attempt at a unit that had one."""
@@ -854,6 +855,11 @@ class Store:
         """The commands that were not carried out yet."""
         rows = self._db.execute("open_commands", (job,))
         return [ControlRequest(number, what, msgspec.json.decode(args)) for number, what, args in rows]
+
+
+def _transcript_line(row: Sequence[Any]) -> TranscriptLine:
+    number, attempt, at_utc, line, messages = row
+    return TranscriptLine(number, attempt, at_utc, line, msgspec.json.decode(messages))
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:

@@ -361,7 +361,7 @@ def _summary(
             lane_budgets_spent=bool(spent_budgets(job)),
             uses=uses_by_key(store, job),
             cached=cached_units(store, job),
-            examples=failure_examples(store, job, report),
+            examples=failure_examples(store, job, report.failures),
             models=compared_models(store, job),
             out=output_text(out),
             next_step="" if ending.state == "complete" else next_step(config, store, job, ending.state),
