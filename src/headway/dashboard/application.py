@@ -14,15 +14,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from headway.dashboard.access.access_secrets import AccessSecrets
 from headway.dashboard.access.address import BindAddress
-from headway.dashboard.access.credentials import Credentials
 from headway.dashboard.access.guard import AccessGuard
 from headway.dashboard.answers.api_answers import ANSWERS, EMPTY, Answer, ApiQuestion
 from headway.dashboard.answers.query import BadRequest
-from headway.dashboard.assets import SHELL, PageFile, page_files
 from headway.dashboard.json_answer import error_answer, json_answer, json_bytes
 from headway.dashboard.live.broadcast import Broadcast
 from headway.dashboard.live.event_stream import event_stream
+from headway.dashboard.page_files import SHELL, PageFile, page_files
 from headway.dashboard.records.job_reading import NoSuchJob, RecordPlace
 from headway.dashboard.records.record_reader import RecordReader
 from headway.display.terminal import echo_text
@@ -42,9 +42,9 @@ class Dashboard:
     """The application and what it holds open."""
 
     def __init__(
-        self, place: RecordPlace, reader: RecordReader, address: BindAddress, credentials: Credentials
+        self, place: RecordPlace, reader: RecordReader, address: BindAddress, secrets: AccessSecrets
     ) -> None:
-        self._place, self._reader, self._credentials = place, reader, credentials
+        self._place, self._reader, self._secrets = place, reader, secrets
         self._broadcast = Broadcast(reader)
         self._files = page_files()
         routes = [
@@ -61,7 +61,7 @@ class Dashboard:
             Exception: _bug,
         }
         application = Starlette(routes=routes, exception_handlers={**errors})
-        self.application: ASGIApp = AccessGuard(application, address, credentials)
+        self.application: ASGIApp = AccessGuard(application, address, secrets)
 
     def close(self) -> None:
         """End all streams and close the records."""
@@ -89,7 +89,7 @@ class Dashboard:
 
     def _reading(self, path: str, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         """The endpoint of an answer, which is made in a thread."""
-        secret = {"csrf": self._credentials.csrf}
+        secret = {"csrf": self._secrets.csrf}
 
         async def endpoint(request: Request) -> Response:
             parts, query = dict(request.path_params), dict(request.query_params)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from socket import socket
 
     from headway.config import Config
+    from headway.dashboard.access.access_secrets import AccessSecrets
     from headway.dashboard.access.address import BindAddress
-    from headway.dashboard.access.credentials import Credentials
     from headway.dashboard.records.job_reading import RecordPlace
 
 PORT: Final = 8484
@@ -68,9 +68,9 @@ def command(
     """  # fmt: skip
     _require_packages()
     from headway.cli.shared import workspace
+    from headway.dashboard.access.access_secrets import AccessSecrets, new_token, token_of_file
     from headway.dashboard.access.address import bind_address
     from headway.dashboard.access.browser_page import has_display
-    from headway.dashboard.access.credentials import Credentials, new_token, token_of_file
     from headway.dashboard.server import listening_socket, port_of
 
     settings = workspace.settings(config, db)
@@ -80,9 +80,9 @@ def command(
     listener = listening_socket(wanted)
     try:
         address = bind_address(host, port_of(listener), public=public)
-        credentials = Credentials(token, address.port)
+        secrets = AccessSecrets(token, address.port)
         opens = not no_open and has_display()
-        _serve(settings, place, listener, address, credentials, opens=opens)
+        _serve(settings, place, listener, address, secrets, opens=opens)
     finally:
         listener.close()
 
@@ -118,7 +118,7 @@ def _serve(
     place: RecordPlace,
     listener: socket,
     address: BindAddress,
-    credentials: Credentials,
+    secrets: AccessSecrets,
     *,
     opens: bool,
 ) -> None:
@@ -129,13 +129,13 @@ def _serve(
     from headway.wiring.store_access import open_store_read_only
 
     reader = RecordReader(lambda: open_store_read_only(settings))
-    url = credentials.url(address.url)
+    url = secrets.url(address.url)
 
     def announce() -> Callable[[], None]:
         _say_where(url, address)
         return open_browser(url) if opens else lambda: None
 
-    serve(Dashboard(place, reader, address, credentials), listener, announce)
+    serve(Dashboard(place, reader, address, secrets), listener, announce)
 
 
 def _say_where(url: str, address: BindAddress) -> None:

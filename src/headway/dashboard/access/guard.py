@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, quote, urlencode
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headway.dashboard.access.access_secrets import AccessSecrets
 from headway.dashboard.access.address import BindAddress
-from headway.dashboard.access.credentials import Credentials
 from headway.dashboard.access.refusal_page import FORWARD_PAGE, REFUSAL_PAGE
 from headway.dashboard.json_answer import error_answer, html_answer
 
@@ -44,8 +44,8 @@ _NO_STORE: Final = "no-store"
 class AccessGuard:
     """Stands before the application."""
 
-    def __init__(self, app: ASGIApp, address: BindAddress, credentials: Credentials) -> None:
-        self._app, self._address, self._credentials = app, address, credentials
+    def __init__(self, app: ASGIApp, address: BindAddress, secrets: AccessSecrets) -> None:
+        self._app, self._address, self._secrets = app, address, secrets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -71,12 +71,10 @@ class AccessGuard:
         fields = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if "token" not in fields or _is_api(scope["path"]):
             return None
-        if not self._credentials.is_token(fields.pop("token")[0]):
+        if not self._secrets.is_token(fields.pop("token")[0]):
             return html_answer(401, REFUSAL_PAGE)
         place = _place(scope["path"], fields)
-        cookie = (
-            f"{self._credentials.cookie_name}={self._credentials.cookie}; HttpOnly; SameSite=Strict; Path=/"
-        )
+        cookie = f"{self._secrets.cookie_name}={self._secrets.cookie}; HttpOnly; SameSite=Strict; Path=/"
         if Headers(scope=scope).get("sec-fetch-site") in _FOREIGN:
             return html_answer(200, FORWARD_PAGE, {"set-cookie": cookie, "refresh": f"0; url={place}"})
         return html_answer(303, "", {"set-cookie": cookie, "location": place})
@@ -95,13 +93,13 @@ class AccessGuard:
         own = [[f"{scheme}://{headers['host']}"] for scheme in ("http", "https")]
         if origins not in own and (origins or not has_token):
             return error_answer(403, "this request came from another site: use the page of the dashboard")
-        if not has_token and not self._credentials.is_csrf(headers.get(CSRF_HEADER, "")):
+        if not has_token and not self._secrets.is_csrf(headers.get(CSRF_HEADER, "")):
             return error_answer(403, "the page is from an earlier session: load it again")
         return None
 
     def _has_bearer(self, headers: Headers) -> bool:
         text = headers.get("authorization", "")
-        return text[: len(_BEARER)].lower() == _BEARER and self._credentials.is_token(
+        return text[: len(_BEARER)].lower() == _BEARER and self._secrets.is_token(
             text[len(_BEARER) :].strip()
         )
 
@@ -109,7 +107,7 @@ class AccessGuard:
         for header in headers.getlist("cookie"):
             for part in header.split(";"):
                 name, _, value = part.strip().partition("=")
-                if name == self._credentials.cookie_name and self._credentials.is_cookie(value.strip('"')):
+                if name == self._secrets.cookie_name and self._secrets.is_cookie(value.strip('"')):
                     return True
         return False
 

@@ -22,7 +22,7 @@ MOST_WAITING: Final = 200
 MOST_WATCHERS: Final = 64
 
 
-class Watched(Protocol):
+class WatchedRecords(Protocol):
     """What is looked at again and again."""
 
     #: The events for someone who begins to watch after others.
@@ -79,7 +79,7 @@ class Watcher:
 class _Poller:
     """Looks at one thing as long as it has watchers."""
 
-    def __init__(self, watched: Watched, pause_s: float) -> None:
+    def __init__(self, watched: WatchedRecords, pause_s: float) -> None:
         self.watched, self.pause_s = watched, pause_s
         self.watchers: set[Watcher] = set()
         self.task: asyncio.Task[None] | None = None
@@ -113,7 +113,7 @@ class Broadcast:
         self._reader = reader
         self._pollers: dict[Hashable, _Poller] = {}
 
-    def join(self, name: Hashable, make: Callable[[], Watched], pause_s: float) -> Watcher:
+    def join(self, name: Hashable, make: Callable[[], WatchedRecords], pause_s: float) -> Watcher:
         """Begin to watch. Raises `TooManyWatchers`."""
         if sum(len(poller.watchers) for poller in self._pollers.values()) >= MOST_WATCHERS:
             raise TooManyWatchers

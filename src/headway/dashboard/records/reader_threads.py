@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 Result = TypeVar("Result")
 
 
-class _Work(NamedTuple):
+class _Reading(NamedTuple):
     call: Callable[[], Any]
     done: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
@@ -21,7 +21,7 @@ class ReaderThreads:
     """So many threads, which begin with the first work."""
 
     def __init__(self, count: int, name: str) -> None:
-        self._queue: SimpleQueue[_Work | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Reading | None] = SimpleQueue()
         self._count, self._name = count, name
         self._threads: list[threading.Thread] = []
 
@@ -33,7 +33,7 @@ class ReaderThreads:
             thread = threading.Thread(target=self._carry_out, name=self._name, daemon=True)
             self._threads.append(thread)
             thread.start()
-        self._queue.put(_Work(call, done, loop))
+        self._queue.put(_Reading(call, done, loop))
         return await done
 
     def close(self) -> None:

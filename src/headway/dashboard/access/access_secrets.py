@@ -24,7 +24,7 @@ _MOST: Final = 200
 _CHARACTERS: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class Credentials:
+class AccessSecrets:
     """The token and what is derived from it."""
 
     def __init__(self, token: str, port: int) -> None:
