@@ -17,13 +17,14 @@ export class LaneStrip {
     this.limits = new LimitList();
     this.readout = el("p", { class: "readout small", "aria-hidden": "true" });
     this.plot = el("div", { class: "plot", role: "img", "aria-label": `Rate of ${lane.lane} against its limit over time` });
+    this.noPlot = el("p", { class: "soft" }, "No history of this lane yet.");
     this.more = this.makeMore();
     this.reopen = el("button", { type: "button", hidden: true, title: `headway lanes --reopen ${lane.lane}`, click: () => reopen(this.name, this.reopen) }, "Open now");
     this.change = el("button", { type: "button", title: `headway lanes --rpm ${lane.lane}=N`, click: () => changeLimits(this.lane) }, "Limits…");
     const name = el("h3", {}, el("span", { class: "foreign" }, lane.lane), " ", this.model);
     this.element = el("article", { class: "panel lane", tabindex: "-1", "data-item": true, "aria-label": `Lane ${lane.lane}` },
       el("div", { class: "lane-head" }, name, this.state.element, el("div", { class: "tools" }, this.reopen, this.change)),
-      el("div", { class: "lane-body" }, el("div", { class: "lane-side" }, this.road.element, this.binding, this.limits.element), el("div", { class: "lane-plot" }, this.plot, this.readout)),
+      el("div", { class: "lane-body" }, el("div", { class: "lane-side" }, this.road.element, this.binding, this.limits.element), el("div", { class: "lane-plot" }, this.noPlot, this.plot, this.readout)),
       el("div", { class: "lane-foot" }, this.figures.element, this.more));
     this.rates = null;
   }
@@ -47,7 +48,9 @@ export class LaneStrip {
     this.road.update(lane);
     this.figures.update(lane);
     this.limits.update(lane);
-    setText(this.binding, lane.binding ? `Bound by ${lane.binding}` : lane.wait?.text ? `Waits: ${lane.wait.text}` : "");
+    const shown = asList(lane.limits).some(({ name, limit }) => name === lane.binding && limit > 0);
+    setText(this.binding, lane.held || lane.stopped || shown ? "" : lane.binding ? `Bound by ${lane.binding}` : lane.wait?.text && lane.in_flight > 0 ? `Waits: ${lane.wait.text}` : "");
+    show(this.binding, this.binding.textContent !== "");
     show(this.reopen, Boolean(lane.held || lane.stopped));
     setClass(this.element, "panel lane" + (lane.stopped ? " is-stopped" : lane.held ? " is-held" : ""));
     const byTokens = tokensBind(lane);
@@ -66,6 +69,8 @@ export class LaneStrip {
 
   draw() {
     const columns = this.history.of(this.name);
+    show(this.noPlot, columns === null);
+    show(this.plot, columns !== null);
     if (columns === null) return;
     const own = this.byTokens ? ["tokens_per_min", "token_limit_per_min"] : ["starts_per_min", "limit_per_min"];
     if (this.rates !== null) this.rates.set([this.history.t, ...own.map((column) => columns[column])]);
@@ -118,7 +123,7 @@ class LaneState {
     if (until === this.counted) return;
     this.counted = until;
     setAttribute(this.until, "title", until ? `${localTime(until)} · ${utcTime(until)}` : null);
-    if (until) tick(this.until, (now) => setText(this.until, until > now ? `opens in ${wholeDuration(until - now)}` : "opens now"));
+    if (until) tick(this.until, (now) => setText(this.until, until > now ? `· opens in ${wholeDuration(until - now)}` : "· opens now"));
     else stopTick(this.until);
   }
 
@@ -133,8 +138,10 @@ class Road {
     this.element = el("div", { class: "road-cell" }, el("div", { class: "road", "aria-hidden": "true" }, this.fill), this.text);
   }
 
+  // Without a window the most that was in flight is the measure.
   update({ in_flight: flying, window }) {
-    setShare(this.fill, "width", window > 0 ? flying / window : flying > 0 ? 1 : 0);
+    this.most = Math.max(this.most || 1, flying);
+    setShare(this.fill, "width", flying / (window > 0 ? window : this.most));
     setText(this.text, known(window) ? `${count(flying)} in flight, window ${count(window)}` : `${count(flying)} in flight`);
   }
 }
@@ -187,6 +194,8 @@ export class LimitList {
   }
 }
 
+const shortUnit = (name) => name.replace(/ per (minute|day|second|hour)/, (_, unit) => "/" + { minute: "min", day: "day", second: "s", hour: "h" }[unit]);
+
 class LimitLine {
   constructor() {
     this.name = el("span", { class: "limit-name" });
@@ -197,9 +206,9 @@ class LimitLine {
 
   update(limit) {
     setClass(this.element, limit.binds ? "binds" : "");
-    setText(this.name, `${limit.name} ${compact(limit.limit)}`);
+    setText(this.name, `${compact(limit.limit)} ${shortUnit(limit.name)}`);
     setShare(this.fill, "width", limit.used_share || 0);
-    setText(this.text, known(limit.used_share) ? percent(limit.used_share) + " used" : "");
-    setAttribute(this.element, "title", `${limit.name}: ${count(limit.limit)}, ${limit.source}`);
+    setText(this.text, known(limit.used_share) ? percent(limit.used_share) : "");
+    setAttribute(this.element, "title", `${count(limit.limit)} ${limit.name}, ${limit.source}${known(limit.used_share) ? `; ${percent(limit.used_share)} of it used` : ""}`);
   }
 }

@@ -30,7 +30,7 @@ export class VirtualList {
 
   refresh() {
     if (!this.element.isConnected) return;
-    if (this.rows.length === 0) { this.element.style.paddingBlock = "0px"; return; }
+    if (this.rows.length === 0) { this.element.style.paddingBlock = "0px"; this.needMore(); return; }
     if (this.height === 0) this.measure();
     const top = this.element.getBoundingClientRect().top;
     const first = Math.max(0, Math.min(this.rows.length, Math.floor(-top / this.height) - AROUND));

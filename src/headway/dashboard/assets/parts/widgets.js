@@ -1,6 +1,6 @@
 // Small parts that several views have: times, marks of a status, commands to copy, dialogs, tables.
 
-import { add, el, setAttribute, setClass, setText } from "./dom.js";
+import { add, el, setAttribute, setClass, setText, svg } from "./dom.js";
 import { localTime, utcTime } from "./format.js";
 
 // A time in the local zone. Its title has it in UTC.
@@ -46,9 +46,11 @@ export function setMark(element, state, word) {
 // A command of the CLI with a button that copies it.
 export function command(line) {
   const code = el("code", {}, line);
-  const button = el("button", { type: "button", class: "copy quiet", "aria-label": "Copy the command", title: "Copy", click: () => copy(code.textContent, button) }, "⧉");
+  const button = el("button", { type: "button", class: "copy quiet", "aria-label": "Copy the command", title: "Copy", click: () => copy(code.textContent, button) }, copySign());
   return el("span", { class: "command" }, code, button);
 }
+
+const copySign = () => svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("rect", { x: 5.5, y: 5.5, width: 8, height: 8, rx: 1.5 }), svg("path", { d: "M10.5 3v-.5h-8v8h.5" }));
 
 async function copy(text, button) {
   try {
@@ -57,9 +59,9 @@ async function copy(text, button) {
   } catch {
     const place = button.previousSibling;
     getSelection().selectAllChildren(place);
-    button.textContent = "⌘C";
+    button.textContent = "Ctrl-C";
   }
-  setTimeout(() => { button.textContent = "⧉"; }, 1500);
+  setTimeout(() => button.replaceChildren(copySign()), 1500);
 }
 
 // A button, or a link that looks like one.

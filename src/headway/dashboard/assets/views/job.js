@@ -142,7 +142,7 @@ class JobHead {
     const make = (text, act, attributes) => { const made = el("button", { type: "button", hidden: true, ...attributes, click: () => act(made) }, text); return made; };
     return {
       pause: make("Pause", (self) => pause(job, self), { title: pauseLine(job), "data-key": "p", "aria-keyshortcuts": "p" }),
-      resume: make("Resume", (self) => resume(job, self), { title: resumeLine(job), "data-key": "p", "aria-keyshortcuts": "p", class: "primary" }),
+      resume: make("Resume", (self) => resume(job, self), { title: resumeLine(job), "data-key": "p", "aria-keyshortcuts": "p" }),
       retry: make("Retry failed", (self) => retryFailed(job, self), { title: `headway retry ${job} --failed` }),
       budget: make("Budget…", () => budget(job, this.rowOf().budget_usd), { title: `headway budget ${job} USD` }),
       cancel: make("Cancel…", () => cancel(job), { title: `headway cancel ${job}` }),
@@ -160,7 +160,8 @@ class JobHead {
     const failed = (row.counts?.failed || 0) + (row.counts?.timed_out || 0);
     const done = row.state === "complete";
     show(pause, row.live && row.state !== "paused");
-    show(resume, row.state === "paused" || (!row.live && !done && row.state !== undefined && row.state !== "ingesting"));
+    const rest = endedUnits(row.counts) < (row.total || 0) || ["parked", "stopped", "budget", "deadline", "interrupted", "cancelled"].includes(row.state);
+    show(resume, row.state === "paused" || (!row.live && !done && rest && row.state !== undefined && row.state !== "ingesting"));
     show(retry, failed > 0);
     setText(retry, `Retry ${count(failed)} failed`);
     show(cap, !done);
@@ -193,7 +194,7 @@ class JobFigures {
 
   update(row) {
     const ended = endedUnits(row.counts);
-    this.set("done", progressPercent(ended, row.total), `${count(ended)} of ${plural(row.total || 0, "unit")}`);
+    this.set("done", progressPercent(ended, row.total), `${count(ended)} of ${plural(row.total || 0, "unit")}${row.kind === "flow" && !["complete", "failed"].includes(row.state) ? " so far" : ""}`);
     this.left(row, ended);
     const average = row.elapsed_s > 0 ? ended / row.elapsed_s : null;
     this.set("pace", row.live ? rate(row.rate_per_s) : rate(average), row.live ? "units, now" : "units, on average");
@@ -206,7 +207,7 @@ class JobFigures {
   }
 
   left(row, ended) {
-    if (!row.live) this.set("left", row.state === "complete" ? "0 s" : "–", row.finished_utc ? `ended ${localTime(row.finished_utc)}` : "not running");
+    if (!row.live) this.set("left", row.finished_utc ? "ended" : "–", row.finished_utc ? `at ${localTime(row.finished_utc)}` : "not running");
     else if (known(row.eta_s)) this.set("left", wholeDuration(row.eta_s), `until about ${localTime(Date.now() / 1000 + row.eta_s, row.eta_s < 3600)}`);
     else this.set("left", "–", ended ? "not known yet" : "known after the first answers");
   }
@@ -215,7 +216,7 @@ class JobFigures {
     const expected = row.predicted?.cost_usd ?? (ended >= 20 && known(row.cost_usd) ? (row.cost_usd * row.total) / ended : null);
     const cap = known(row.budget_usd) && row.budget_usd > 0 ? `budget ${money(row.budget_usd)}` : "";
     const end = row.live && known(expected) ? `about ${money(expected)} at the end` : "";
-    this.set("cost", money(row.cost_usd), [end, cap].filter(Boolean).join(" · ") || (known(row.cost_usd) ? "so far" : "no price is known"));
+    this.set("cost", money(row.cost_usd), [end, cap].filter(Boolean).join(" · ") || (known(row.cost_usd) ? (row.live ? "so far" : "in all") : "no price is known"));
   }
 
   close() { stopTick(this.parts.elapsed[0]); }

@@ -19,7 +19,7 @@ class Overview {
     this.none = el("div", { hidden: true }, empty("This job has used no lane yet.", null, "A lane appears with its first request: one for each account and model."));
     this.failures = new Failures(job);
     const key = el("p", { class: "soft small plot-key" }, [["rate", "rate"], ["limit", "limit"], ["refused", "429s"], ["hold", "hold"]].map(([kind, name]) => el("span", {}, el("span", { class: "key-sign is-" + kind, "aria-hidden": "true" }), name)));
-    this.element = el("div", {}, this.failures.element, el("section", { "aria-label": "Lanes" }, el("div", { class: "section-head" }, el("h2", {}, "Lanes ", this.number), key), this.list, this.none));
+    this.element = el("div", {}, el("section", { "aria-label": "Lanes" }, el("div", { class: "section-head" }, el("h2", {}, "Lanes ", this.number), key), this.list, this.none), this.failures.element);
   }
 
   async start() {

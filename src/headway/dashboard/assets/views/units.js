@@ -104,7 +104,7 @@ class UnitsView {
     show(this.indexing, Boolean(indexing && indexing.done < indexing.total && this.text.value));
     if (indexing) setText(this.indexing, `The search index has ${count(indexing.done)} of ${plural(indexing.total, "unit")} so far.`);
     show(this.none, rows.length === 0);
-    if (rows.length === 0) setText(this.none, filtered ? "No unit matches. Esc leaves the search; an empty search shows all units." : "The job has no units yet.");
+    if (rows.length === 0) setText(this.none, next ? "Searching…" : filtered ? "No unit matches. Esc leaves the search; an empty search shows all units." : "The job has no units yet.");
     if (indexing && indexing.done < indexing.total && this.text.value) this.again();
   }
 
@@ -127,8 +127,12 @@ class UnitsView {
   }
 
   pageInView() {
-    const first = Math.max(0, Math.floor(-this.list.element.getBoundingClientRect().top / (this.list.height || 1)));
-    return Math.min(this.pages.length - 1, Math.floor(first / PAGE));
+    let first = Math.max(0, Math.floor(-this.list.element.getBoundingClientRect().top / (this.list.height || 1)));
+    for (let place = 0; place < this.pages.length; place++) {
+      if (first < this.pages[place].units.length) return place;
+      first -= this.pages[place].units.length;
+    }
+    return this.pages.length - 1;
   }
 
   update(row) {
