@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ KEYS: Final = {
     "CLAUDE": "sk-claude-account-1",
     "MISTRAL": "sk-mistral-account-1",
 }
+_KEY_OF_ACCOUNT: Final = {name.lower(): key for name, key in KEYS.items()}
 #: What a hostile model answers: it must be shown as it is.
 HOSTILE: Final = "<script>document.title = 'broken'</script><img src=x onerror=\"document.title='broken'\">"
 TOPICS: Final = ("delivery", "price", "the battery", "the screen", "support", "the manual", "returns", "noise")
@@ -29,7 +29,7 @@ MOODS: Final = (
     "I sent it back because of",
 )
 
-_FAKE: Final = {
+_FAKE: Final[dict[str, Any]] = {
     "accounts": {
         "openai": {"key": KEYS["OPENAI"], "rpm": 360, "burst": 2, "latency": {"median": 0.6, "sigma": 0.5}, "output_tokens": {"median": 60, "sigma": 0.5}},
         "claude": {"key": KEYS["CLAUDE"], "rpm": 200, "itpm": 30_000, "burst": 2, "latency": {"median": 1.4, "sigma": 0.4}, "output_tokens": {"median": 90, "sigma": 0.5}},
@@ -82,6 +82,11 @@ _PROMPTS: Final = {
     "sign_off": "Publish these notes? {{ state.notes }}",
     "publish": "Announce: {{ state.notes }}",
 }
+
+
+def _quick(plan: dict[str, Any]) -> dict[str, Any]:
+    accounts = {name: {"key": key, "latency": "30ms"} for name, key in _KEY_OF_ACCOUNT.items()}
+    return {**plan, "accounts": accounts, "faults": plan["faults"][:1]}
 
 
 def reviews(number: int, models: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -178,11 +183,10 @@ class DemoSite:
 
 
 @contextmanager
-def demo_site(root: Path) -> Iterator[DemoSite]:
-    """A folder and its provider, which ends with the block."""
+def demo_site(root: Path, *, quick: bool = False) -> Iterator[DemoSite]:
+    """A folder and its provider, which ends with the block. `quick`: the provider has no limits to speak of."""
     plan = root / "fake.yaml"
     root.mkdir(parents=True, exist_ok=True)
-    plan.write_text(json.dumps(_FAKE), encoding="utf-8")
-    os.environ.setdefault("NO_COLOR", "1")
+    plan.write_text(json.dumps(_quick(_FAKE) if quick else _FAKE), encoding="utf-8")
     with fake_process("--config", str(plan)) as fake:
         yield DemoSite(root, fake)
