@@ -53,7 +53,10 @@ FINDING = {
     "rule": "wrong-condition", "severity": "high", "confidence": 0.9, "message": f"It subtracts. {HOSTILE}", "suggestion": "",
     "start_line": 5, "end_line": 5, "quote": "return a - b",
 }  # fmt: skip
-ANSWERS = ({"contains": "return a - b", "turns": [{"findings": [FINDING]}]}, {"turns": [{"findings": []}]})
+ANSWERS: tuple[dict[str, Any], ...] = (
+    {"contains": "return a - b", "turns": [{"findings": [FINDING]}]},
+    {"turns": [{"findings": []}]},
+)
 ADD = "import os\n\n\ndef add(a, b):\n    return a - b\n"
 
 

@@ -17,6 +17,8 @@ from starlette.types import ASGIApp
 from headway.dashboard.access.access_secrets import AccessSecrets
 from headway.dashboard.access.address import BindAddress
 from headway.dashboard.access.guard import AccessGuard
+from headway.dashboard.actions.action_body import MOST_BYTES, TooLarge, read_body
+from headway.dashboard.actions.actions import ACTIONS, Action, ActionRequest
 from headway.dashboard.answers.api_answers import ANSWERS, EMPTY, Answer, ApiQuestion
 from headway.dashboard.answers.query import BadRequest
 from headway.dashboard.json_answer import error_answer, json_answer, json_bytes
@@ -52,11 +54,13 @@ class Dashboard:
             Route("/assets/{name:path}", self._asset),
             Route("/api/events", self._events),
             *(Route(path, self._reading(path, answer)) for path, answer in ANSWERS.items()),
+            *(Route(path, self._action(act), methods=["POST"]) for path, act in ACTIONS.items()),
         ]
         errors: dict[type[Exception], Callable[[Request, Exception], Response]] = {
             HTTPException: _http_error,
             BadRequest: _bad_request,
             NoSuchJob: _no_such_job,
+            TooLarge: _too_large,
             HeadwayError: _headway_error,
             Exception: _bug,
         }
@@ -107,6 +111,16 @@ class Dashboard:
 
         return endpoint
 
+    def _action(self, act: Action) -> Callable[[Request], Awaitable[Response]]:
+        """The endpoint of an action."""
+
+        async def endpoint(request: Request) -> Response:
+            name, body = request.path_params["name"], await read_body(request)
+            text = await self._reader.read(lambda store: act(ActionRequest(self._place, store, name, body)))
+            return json_answer({"text": text})
+
+        return endpoint
+
 
 def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
@@ -118,6 +132,10 @@ def _http_error(_: Request, error: Exception) -> Response:
 
 def _bad_request(_: Request, error: Exception) -> Response:
     return error_answer(400, str(error))
+
+
+def _too_large(_: Request, error: Exception) -> Response:
+    return error_answer(413, f"a request has at most {MOST_BYTES:,} bytes")
 
 
 def _no_such_job(_: Request, error: Exception) -> Response:

@@ -218,6 +218,7 @@ class Engine(SchedulerDriver):
             await self._sender.close()
             if not self._done.cancelled() and self._done.exception() is None:
                 self._recorder.learn()
+                self._recorder.finish_samples()
             await self._recorder.close()
         if self._recorder.failure is not None:
             raise self._recorder.failure
@@ -477,6 +478,8 @@ class Engine(SchedulerDriver):
 
     def _show(self) -> None:
         view = self._view()
+        if not self._done.done():
+            self._recorder.sample(view.snapshot)
         self._inform(lambda observer: observer.moved(view))
 
     def _inform(self, tell: Callable[[Observer], None]) -> None:

@@ -8,6 +8,7 @@ statements are in `queries.sql`, recording a batch is in `commit`, answers by re
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -72,7 +73,9 @@ from headway.stores.row_conversion import (
     span,
     uid,
 )
+from headway.stores.samples import FORGET_SAMPLES, Samples
 from headway.stores.unchanged_rows import UnchangedRows
+from headway.stores.unit_lists import UnitLists
 from headway.stores.write_batch import Grow, GrownUnits, WriteBatch, counters_contradicted
 
 #: Attempts that are read at once when going back in time.
@@ -96,7 +99,7 @@ _FORGET_UNITS: Final = (
 )  # fmt: skip
 _FORGET_JOB: Final = (
     "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims",
-    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", "forget_job",
+    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", *FORGET_SAMPLES, "forget_job",
 )  # fmt: skip
 
 
@@ -113,6 +116,10 @@ class Store:
         self.unchanged = UnchangedRows(db)
         #: Clients, which use lanes as jobs do.
         self.clients = ClientClaims(db)
+        #: How jobs went over time.
+        self.samples = Samples(db)
+        #: Units in lists.
+        self.lists = UnitLists(db)
 
     def __enter__(self) -> Self:
         return self
@@ -314,6 +321,15 @@ class Store:
         """The edges of these units, by unit."""
         rows = self._db.execute("edges_of", (json_of([uid(job, index) for index in indexes]),))
         return [StoredEdge(*row) for row in rows]
+
+    def upstream_of(self, job: int, index: int) -> list[tuple[str, str, float | None]]:
+        """(id, status, when it ended) of the units that a unit waits for."""
+        return self._db.execute("upstream_units", (uid(job, index),))
+
+    def created_utc(self, job: int, index: int) -> float | None:
+        """When a unit was added to its job, if that ran already; None: together with the job."""
+        utc: float | None = self._db.execute("unit_created", (uid(job, index),))[0][0]
+        return utc
 
     def depended_on(self, job: int, indexes: list[int]) -> set[int]:
         """The units of `indexes` for which other units wait."""
@@ -788,7 +804,7 @@ class Store:
         if any(unit.serial for unit in new):
             raise StoreError("a unit that is added while its job runs cannot be serial")
         total = self._number("total_of", (job,))
-        add_units(self._db, job, total, new)
+        add_units(self._db, job, total, new, created_utc=time.time())
         self._db.execute("set_total", (total + len(new), job))
         answer_added(self._db, job, total, new)
         self._add_priorities(new)
