@@ -31,7 +31,7 @@ def number_in(page: Page, selector: str) -> float:
 
 def test_a_run_is_watched_to_its_end(site: DemoSite, open_page: OpenPage) -> None:
     """The page is open before the job exists, and is never loaded again."""
-    site.write_rows("reviews.jsonl", reviews(30, ("openai/gpt-4.1-mini", "claude/claude-sonnet-4")))
+    site.write_rows("reviews.jsonl", reviews(13, ("openai/gpt-4.1-mini", "claude/claude-sonnet-4")))
     with dashboard(site.stage) as server:
         page = open_page(server)
         expect(page.get_by_text("No job has run yet.")).to_be_visible(timeout=PATIENCE_MS)
@@ -54,7 +54,8 @@ def test_a_run_is_steered(site: DemoSite, open_page: OpenPage) -> None:
     """Pause, resume, a new limit, a budget, cancel: each says its command, and the job follows."""
     site.write_rows("reviews.jsonl", reviews(3000, (LANE,)))
     with dashboard(site.stage) as server, site.stage.process("run", "reviews.jsonl", "--name", "steered"):
-        page = open_page(server, "/jobs/steered")
+        page = open_page(server)
+        page.get_by_role("link", name=re.compile("steered")).click(timeout=PATIENCE_MS)
         page.locator("article.lane").first.wait_for(timeout=PATIENCE_MS)
         _pause_and_resume(page)
         _change_the_limit(page)

@@ -86,6 +86,9 @@ function acts(open) {
   return { role: "button", tabindex: "0", "data-item": "", click: act, keydown: act };
 }
 
+// What is drawn: the label of the button says the same in words.
+const hidden = (...drawn) => svg("g", { "aria-hidden": "true" }, drawn);
+
 const shortened = (name, most) => (name.length > most ? name.slice(0, most - 1) + "…" : name);
 
 function nameOf(node, critical) {
@@ -99,7 +102,7 @@ class NodeBox {
     this.detail = svg("text", { class: "detail", x: 12, y: 44 });
     this.right = svg("text", { class: "detail", x: BOX.width - 12, y: 44, "text-anchor": "end" });
     this.bar = svg("rect", { class: "bar", x: 8, y: 52, height: 3, width: 0, rx: 1.5 });
-    this.button = svg("g", { "data-node": id, ...acts(open) }, svg("title", {}, id), svg("rect", { class: "box", width: BOX.width, height, rx: 9 }), this.sign, svg("text", { class: "name", x: 30, y: 24 }, shortened(id, MOST_NAME)), this.detail, this.right, this.bar);
+    this.button = svg("g", { "data-node": id, ...acts(open) }, svg("title", {}, id), hidden(svg("rect", { class: "box", width: BOX.width, height, rx: 9 }), this.sign, svg("text", { class: "name", x: 30, y: 24 }, shortened(id, MOST_NAME)), this.detail, this.right, this.bar));
   }
 
   update(node, critical) {
@@ -119,7 +122,7 @@ class MemberLine {
     const name = node.id.split("/").pop();
     this.sign = svg("text", { class: "sign", x: x + 6, y: y + 15 });
     this.right = svg("text", { class: "detail", x: BOX.width - 14, y: y + 15, "text-anchor": "end" });
-    this.button = svg("g", { "data-node": node.id, ...acts(open) }, svg("title", {}, node.id), svg("rect", { class: "member", x, y, width: BOX.width - 10 - x, height: MEMBER - 3, rx: 5 }), this.sign, svg("text", { class: "member-name", x: x + 22, y: y + 15 }, shortened(name, 16)), this.right);
+    this.button = svg("g", { "data-node": node.id, ...acts(open) }, svg("title", {}, node.id), hidden(svg("rect", { class: "member", x, y, width: BOX.width - 10 - x, height: MEMBER - 3, rx: 5 }), this.sign, svg("text", { class: "member-name", x: x + 22, y: y + 15 }, shortened(name, 16)), this.right));
   }
 
   update(node, critical) {
