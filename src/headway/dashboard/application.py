@@ -25,7 +25,7 @@ from headway.dashboard.json_answer import error_answer, json_answer, json_bytes
 from headway.dashboard.live.broadcast import Broadcast
 from headway.dashboard.live.event_stream import event_stream
 from headway.dashboard.page_files import SHELL, PageFile, page_files
-from headway.dashboard.records.job_reading import NoSuchJob, RecordPlace
+from headway.dashboard.records.job_reading import NoSuchJob, NoSuchUnit, RecordPlace
 from headway.dashboard.records.record_reader import RecordReader
 from headway.display.terminal import echo_text
 from headway.errors import HeadwayError, JobBusy, NoRecords, StoreError, UsageError
@@ -60,6 +60,7 @@ class Dashboard:
             HTTPException: _http_error,
             BadRequest: _bad_request,
             NoSuchJob: _no_such_job,
+            NoSuchUnit: _no_such_unit,
             TooLarge: _too_large,
             HeadwayError: _headway_error,
             Exception: _bug,
@@ -70,6 +71,7 @@ class Dashboard:
     def close(self) -> None:
         """End all streams and close the records."""
         self._broadcast.close()
+        self._place.indexes.close()
         self._reader.close()
 
     async def _page(self, request: Request) -> Response:
@@ -140,6 +142,10 @@ def _too_large(_: Request, error: Exception) -> Response:
 
 def _no_such_job(_: Request, error: Exception) -> Response:
     return error_answer(404, f"there is no job '{error}' — the list of jobs shows them")
+
+
+def _no_such_unit(_: Request, error: Exception) -> Response:
+    return error_answer(404, f"the job has no unit {error} — its list of units shows them")
 
 
 def _headway_error(_: Request, error: Exception) -> Response:

@@ -101,8 +101,9 @@ def _require_packages() -> None:
 def _place(settings: Config) -> RecordPlace:
     from headway.cli.shared.resume_hint import next_step, place_flags
     from headway.dashboard.records.job_reading import RecordPlace
+    from headway.dashboard.records.search_indexes import SearchIndexes
     from headway.dashboard.records.slow_values import SlowValues
-    from headway.wiring.store_access import jobs_folder
+    from headway.wiring.store_access import jobs_folder, open_store_read_only
 
     return RecordPlace(
         settings,
@@ -110,6 +111,7 @@ def _place(settings: Config) -> RecordPlace:
         tuple(place_flags(settings)),
         lambda store, job, state: next_step(settings, store, job, state),
         SlowValues(),
+        SearchIndexes(lambda: open_store_read_only(settings), jobs_folder(settings)),
     )
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from headway.dashboard.answers.agent_rows import agent_rows
 from headway.dashboard.answers.job_details import job_details
 from headway.dashboard.answers.job_rows import job_rows
 from headway.dashboard.answers.lane_rows import all_lanes
-from headway.dashboard.answers.query import page_of, whole_number
-from headway.dashboard.records.job_reading import JobReading, RecordPlace, read_job
+from headway.dashboard.answers.query import instant, page_of, whole_number
+from headway.dashboard.answers.unit_answers import unit_answer, units_answer
+from headway.dashboard.records.job_reading import JobReading, NoSuchUnit, RecordPlace, read_job
+from headway.reports.lane_history import lane_history
 from headway.stores.store import Store
 
 
@@ -27,6 +31,10 @@ class ApiQuestion(NamedTuple):
         return read_job(self.place, self.store, self.path["job"])
 
 
+#: Columns of a history where none are asked for, and at most.
+POINTS: Final = 300
+MOST_POINTS: Final = 3_000
+
 Answer = Callable[[ApiQuestion], dict[str, Any]]
 
 
@@ -36,6 +44,26 @@ def _jobs(asked: ApiQuestion) -> dict[str, Any]:
 
 def _job(asked: ApiQuestion) -> dict[str, Any]:
     return job_details(asked.place, asked.store, asked.job())
+
+
+def _history(asked: ApiQuestion) -> dict[str, Any]:
+    query = asked.query
+    points = min(MOST_POINTS, whole_number(query, "points", POINTS, least=1))
+    since = instant(query, "since_utc") or 0.0
+    history = lane_history(asked.store, asked.job().job, query.get("lane") or None, since, points)
+    fields: dict[str, Any] = msgspec.structs.asdict(history)
+    return fields
+
+
+def _units(asked: ApiQuestion) -> dict[str, Any]:
+    return units_answer(asked.place, asked.store, asked.job(), page_of(asked.query), asked.query)
+
+
+def _unit(asked: ApiQuestion) -> dict[str, Any]:
+    reading, index = asked.job(), asked.path["index"]
+    if not index.isascii() or not index.isdecimal() or len(index) > 9:
+        raise NoSuchUnit(index)
+    return unit_answer(asked.place, asked.store, reading, int(index))
 
 
 def _flow(asked: ApiQuestion) -> dict[str, Any]:
@@ -74,6 +102,9 @@ def _lanes(asked: ApiQuestion) -> dict[str, Any]:
 ANSWERS: Final[dict[str, Answer]] = {
     "/api/jobs": _jobs,
     "/api/jobs/{job}": _job,
+    "/api/jobs/{job}/history": _history,
+    "/api/jobs/{job}/units": _units,
+    "/api/jobs/{job}/units/{index}": _unit,
     "/api/jobs/{job}/flow": _flow,
     "/api/jobs/{job}/eval": _eval,
     "/api/jobs/{job}/review": _review,

@@ -19,6 +19,7 @@ from headway.dashboard.live.live_event import LiveEvent, live_event
 from headway.dashboard.records.job_reading import JobReading, NoSuchJob, RecordPlace, reading_of
 from headway.dashboard.troubles.job_troubles import troubles_of
 from headway.display.plain import noted_line
+from headway.reports.lane_history import lane_history
 from headway.reports.watched_run import shown_events
 from headway.stores.records import Job, JobEvent
 from headway.stores.store import Store
@@ -27,6 +28,11 @@ from headway.stores.store import Store
 MOST_EVENTS: Final = 50
 #: A job that nothing has changed in is read this often, to notice that its process has died.
 _CHECK_S: Final = 1.0
+#: Columns of the history that are sent at once, and the time that the first look repeats.
+MOST_COLUMNS: Final = 100
+_REPEATED_S: Final = 3.0
+#: Instants in a history are rounded.
+_ROUNDING_S: Final = 0.001
 
 
 class JobWatch:
@@ -40,6 +46,9 @@ class JobWatch:
         self._checked_at = -_CHECK_S
         self._state: LiveEvent | None = None
         self._lines: deque[LiveEvent] = deque(maxlen=MOST_EVENTS)
+        #: The end of the last column of the history that was sent. The first look repeats the latest.
+        self._sampled_utc = time.time() - _REPEATED_S
+        self._sampled_at = -_CHECK_S
 
         #: The events for someone who begins to watch after others.
         self.first: list[LiveEvent] = []
@@ -60,7 +69,7 @@ class JobWatch:
             return lines
         self._mark, self._checked_at = mark, now
         reading = reading_of(self._place, job)
-        news = [*lines, *self._changes(store, reading)]
+        news = [*lines, *self._samples(store, job, now), *self._changes(store, reading)]
         if self._was_live and not reading.is_live:
             news.append(live_event("ended", job_row(reading, troubles_of(self._place, store, reading))))
         self._was_live = reading.is_live
@@ -73,6 +82,17 @@ class JobWatch:
         except OSError:
             return None
         return info.st_mtime_ns, info.st_ino
+
+    def _samples(self, store: Store, job: Job, now: float) -> list[LiveEvent]:
+        """New columns of the history. The process records one a second."""
+        if now - self._sampled_at < _CHECK_S:
+            return []
+        self._sampled_at = now
+        history = lane_history(store, job, None, self._sampled_utc, MOST_COLUMNS)
+        if not history.t:
+            return []
+        self._sampled_utc = history.t[-1] + _ROUNDING_S
+        return [live_event("sample", history, replaces=False)]
 
     def _changes(self, store: Store, reading: JobReading) -> list[LiveEvent]:
         """The job as it is, if it has changed."""

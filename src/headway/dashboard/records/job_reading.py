@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headway.config import Config
+from headway.dashboard.records.search_indexes import SearchIndexes
 from headway.dashboard.records.slow_values import SlowValues
 from headway.reports.jobs import state_of
 from headway.reports.run_progress import Progress, read_progress
@@ -25,6 +26,7 @@ class RecordPlace(NamedTuple):
     flags: tuple[str, ...]
     next_step: NextStep
     slow: SlowValues
+    indexes: SearchIndexes
 
 
 class JobReading(NamedTuple):
@@ -47,6 +49,10 @@ class JobReading(NamedTuple):
 
 class NoSuchJob(Exception):
     """There is no job of this name."""
+
+
+class NoSuchUnit(Exception):
+    """The job has no unit of this index."""
 
 
 def read_job(place: RecordPlace, store: Store, name: str) -> JobReading:
