@@ -73,7 +73,7 @@ export class LaneStrip {
     show(this.plot, columns !== null);
     if (columns === null) return;
     const own = this.byTokens ? ["tokens_per_min", "token_limit_per_min"] : ["starts_per_min", "limit_per_min"];
-    if (this.rates !== null) this.rates.set([this.history.t, ...own.map((column) => columns[column])]);
+    if (this.rates !== null) this.rates.set([this.history.t, smoothed(this.history.t, columns[own[0]]), columns[own[1]]]);
     if (this.window && this.more.open) this.window.set([this.history.t, columns.in_flight, columns.window]);
   }
 
@@ -82,6 +82,18 @@ export class LaneStrip {
     if (this.rates !== null) this.rates.close();
     if (this.window) this.window.close();
   }
+}
+
+// Starts are counted as they are recorded, second by second: a mean over some seconds shows the rate.
+const SMOOTH_S = 6;
+
+function smoothed(t, values) {
+  return values.map((value, n) => {
+    if (value === null) return null;
+    let sum = 0, time = 0;
+    for (let k = n; k > 0 && values[k] !== null && t[n] - t[k - 1] <= SMOOTH_S; k--) { sum += values[k] * (t[k] - t[k - 1]); time += t[k] - t[k - 1]; }
+    return time > 0 ? sum / time : value;
+  });
 }
 
 const limitOf = (lane, kinds) => asList(lane.limits).filter((limit) => kinds.test(limit.dimension) && limit.limit > 0).sort((a, b) => (b.used_share || 0) - (a.used_share || 0))[0];

@@ -102,5 +102,5 @@ export function empty(what, line = null, why = null) {
 }
 
 export function pairs(list) {
-  return add(el("dl", {}), list.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => [el("dt", {}, name), el("dd", { class: "foreign" }, value)]));
+  return add(el("dl", {}), list.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", { class: "foreign" }, value))));
 }

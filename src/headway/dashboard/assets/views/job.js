@@ -101,6 +101,7 @@ class JobPage {
   async showPart(part, item, search) {
     const found = TABS.find(([name]) => name === part) || TABS[0];
     this.part = found[0];
+    this.element.className = `wrap job shows-${this.part || "lanes"}${item === undefined ? "" : " is-inside"}`;
     this.drawTabs();
     if (this.tab && this.tab.accepts && this.tab.accepts(part, item, search)) return;
     const turn = (this.turn = (this.turn || 0) + 1);
@@ -111,7 +112,6 @@ class JobPage {
     this.content.replaceChildren(this.tab.element);
     if (this.tab.start) this.tab.start();
     if (this.tab.update) this.tab.update(this.row);
-    this.element.classList.toggle("is-inside", item !== undefined);
   }
 
   close() {
@@ -209,7 +209,7 @@ class JobFigures {
   left(row, ended) {
     if (!row.live) this.set("left", row.finished_utc ? "ended" : "–", row.finished_utc ? `at ${localTime(row.finished_utc)}` : "not running");
     else if (known(row.eta_s)) this.set("left", wholeDuration(row.eta_s), `until about ${localTime(Date.now() / 1000 + row.eta_s, row.eta_s < 3600)}`);
-    else this.set("left", "–", ended ? "not known yet" : "known after the first answers");
+    else this.set("left", "–", row.lanes?.some((lane) => lane.held) ? "a lane is held" : ended ? "not known yet" : "known after the first answers");
   }
 
   cost(row, ended) {

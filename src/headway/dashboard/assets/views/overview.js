@@ -72,7 +72,7 @@ class FailureLine {
     this.todo = el("p", { class: "soft" });
     this.first = el("a", {}, "the first");
     this.element = el("li", {}, el("p", { class: "why" }, el("span", { class: "s-fail mark" }, el("span", { "aria-hidden": "true" }, "✗ "), code), " ", this.number), el("div", {}, this.message, this.todo),
-      el("p", { class: "small links" }, this.first, " · ", el("a", { href: `${jobPath(job, "units")}?status=failed&q=${encodeURIComponent(code)}` }, "all")));
+      el("p", { class: "small links" }, this.first, " · ", el("a", { href: `${jobPath(job, "units")}?code=${encodeURIComponent(code)}` }, "all")));
   }
 
   update(one) {

@@ -57,11 +57,9 @@ class UnitView {
     this.part("head", [unit, answer.command], () => this.head(unit, answer.command));
     this.part("error", answer.error, () => (answer.error ? errorCard(answer.error) : null));
     this.part("time", [answer.timeline, unit.status], () => timeLine(asList(answer.timeline)));
-    this.part("attempts", answer.attempts, () => attemptsPart(asList(answer.attempts)));
+    this.part("attempts", [answer.attempts, answer.notes], () => attemptsPart(asList(answer.attempts), answer.notes || {}));
     this.part("conversation", answer.conversation, () => conversation(asList(answer.conversation)));
-    const said = asList(answer.conversation).length > 0;
-    this.part("answer", [answer.answer, said], () => (known(answer.answer?.length) || answer.answer ? section("Answer", longText(pretty(answer.answer))) : null));
-    this.part("request", answer.request, () => (answer.request ? section("Request", el("details", {}, el("summary", {}, "Show the request as it is sent"), longText(pretty(answer.request), "code"))) : null));
+    this.part("raw", [answer.request, answer.answer], () => rawPart(answer.request, answer.answer));
   }
 
   part(name, value, make) {
@@ -104,15 +102,23 @@ function errorCard(error) {
   return el("div", { class: "troubles" }, el("div", { class: "trouble is-error" }, el("span", { class: "sign", "aria-hidden": "true" }, "✗"), el("div", { class: "text" }, el("p", { class: "what foreign" }, `${error.code}: ${error.message}`), error.do ? el("p", { class: "soft" }, error.do) : null)));
 }
 
-function attemptsPart(attempts) {
-  if (attempts.length === 0) return null;
-  return section("Attempts", el("ol", { class: "panel attempts" }, attempts.map(attemptLine)));
+// The bodies as they were sent and as they came.
+function rawPart(request, answer) {
+  const shown = [["The request as it is sent", request?.body !== undefined ? request.body : request, request?.path], ["The answer as it came", answer]].filter(([, value]) => value !== null && value !== undefined);
+  if (shown.length === 0) return null;
+  return section("Request and answer", el("div", { class: "raw" }, shown.map(([title, value, path]) => el("details", {}, el("summary", {}, title, path ? el("span", { class: "soft" }, ` · ${path}`) : null), longText(pretty(value), "code")))));
 }
 
-function attemptLine(attempt) {
+function attemptsPart(attempts, notes) {
+  if (attempts.length === 0) return null;
+  return section("Attempts", el("ol", { class: "panel attempts" }, attempts.map((attempt) => attemptLine(attempt, notes[attempt.number] || {}))));
+}
+
+function attemptLine(attempt, note) {
   const tokens = known(attempt.input_tokens) || known(attempt.output_tokens) ? `${count(attempt.input_tokens || 0)} in, ${count(attempt.output_tokens || 0)} out` : null;
   const took = known(attempt.started_utc) && known(attempt.finished_utc) ? duration(attempt.finished_utc - attempt.started_utc) : null;
   const facts = [attempt.lane, took, tokens && tokens + " tokens", attempt.cost_usd > 0 ? money(attempt.cost_usd) : null, attempt.status_code ? `HTTP ${attempt.status_code}` : null].filter(Boolean).join(" · ");
   return el("li", {}, el("div", { class: "attempt-head" }, el("b", {}, `Attempt ${attempt.number}`), " ", mark(attempt.outcome === "throttled" ? "held" : attempt.outcome === "lost" ? "interrupted" : attempt.outcome, attempt.outcome), attempt.kind ? el("span", { class: "soft" }, " ", attempt.kind) : null,
-    attempt.started_utc ? el("span", { class: "soft small" }, " ", time(attempt.started_utc)) : null), el("p", { class: "soft small foreign" }, facts), attempt.message ? foreign(attempt.message, "small attempt-message") : null);
+    attempt.started_utc ? el("span", { class: "soft small" }, " ", time(attempt.started_utc)) : null), el("p", { class: "soft small foreign" }, facts), attempt.message ? foreign(attempt.message, "small attempt-message") : null,
+    Object.entries(note).filter(([, text]) => text).map(([name, text]) => el("details", {}, el("summary", {}, name.replaceAll("_", " ")), longText(pretty(text), "code"))));
 }

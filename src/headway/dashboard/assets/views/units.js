@@ -26,19 +26,24 @@ class UnitsView {
     this.status = el("select", { "aria-label": "Status" }, el("option", { value: "" }, "Any status"), STATUSES.map((status) => el("option", { value: status, selected: status === search.get("status") }, stateName(status))));
     this.lane = el("select", { "aria-label": "Lane" }, el("option", { value: "" }, "All lanes"));
     this.wantedLane = search.get("lane") || "";
+    this.code = search.get("code") || "";
+    this.chip = el("button", { type: "button", hidden: !this.code, title: "Show units with any error", click: () => { this.code = ""; show(this.chip, false); this.filter(); } }, `error: ${this.code} ✕`);
     this.matches = el("span", { class: "count", role: "status" });
     this.indexing = el("p", { class: "soft small", hidden: true });
     this.problem = el("p", { class: "s-fail", role: "alert" });
     this.none = el("div", { class: "none", hidden: true });
     this.list = new VirtualList({ label: "Units", make: () => new UnitLine(job), needMore: () => this.more() });
-    this.element = el("section", { class: "units", "aria-label": "Units" }, el("div", { class: "filters", role: "search" }, this.text, this.status, this.lane, this.matches), this.indexing, this.problem, el("div", { class: "panel" }, this.list.element), this.none);
+    this.element = el("section", { class: "units", "aria-label": "Units" }, el("div", { class: "filters", role: "search" }, this.text, this.status, this.lane, this.chip, this.matches), this.indexing, this.problem, el("div", { class: "panel" }, this.list.element), this.none);
     this.text.addEventListener("input", () => { clearTimeout(this.typing); this.typing = setTimeout(() => this.filter(), TYPING_MS); });
     for (const one of [this.status, this.lane]) one.addEventListener("change", () => this.filter());
   }
 
   accepts(part, item, search) {
     if (part !== "units" || item !== undefined) return false;
-    if ((search.get("q") || "") !== this.text.value || (search.get("status") || "") !== this.status.value) {
+    if ((search.get("q") || "") !== this.text.value || (search.get("status") || "") !== this.status.value || (search.get("code") || "") !== this.code) {
+      this.code = search.get("code") || "";
+      show(this.chip, this.code !== "");
+      setText(this.chip, `error: ${this.code} ✕`);
       this.text.value = search.get("q") || "";
       this.status.value = search.get("status") || "";
       this.load();
@@ -49,7 +54,7 @@ class UnitsView {
   start() { this.load(); }
 
   filters() {
-    return { status: this.status.value, q: this.text.value.trim(), lane: this.lane.value || this.wantedLane };
+    return { status: this.status.value, q: this.text.value.trim(), lane: this.lane.value || this.wantedLane, code: this.code };
   }
 
   filter() {
@@ -178,9 +183,9 @@ class UnitLine {
     setText(this.attempts, unit.attempts > 1 ? plural(unit.attempts, "attempt") : "");
     setText(this.id, unit.id || String(unit.index));
     setText(this.prompt, oneLine(unit.prompt));
-    const failed = Boolean(unit.code);
-    setAttribute(this.answer, "class", "preview" + (failed ? " s-fail" : ""));
-    setText(this.answer, failed ? `${unit.code}: ${oneLine(unit.message)}` : oneLine(unit.answer));
+    const failed = unit.status === "failed" || unit.status === "timed_out";
+    setAttribute(this.answer, "class", "preview" + (failed ? " s-fail" : unit.code ? " soft" : ""));
+    setText(this.answer, unit.code ? `${unit.code}: ${oneLine(unit.message)}` : oneLine(unit.answer));
     setText(this.lane, unit.lane || "");
     setText(this.took, unit.took_s === null || unit.took_s === undefined ? "" : duration(unit.took_s));
     setText(this.cost, unit.cost_usd === null || unit.cost_usd === undefined ? "" : money(unit.cost_usd));
