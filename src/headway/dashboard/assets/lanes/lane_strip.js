@@ -194,14 +194,16 @@ class LaneFigures {
 export class LimitList {
   constructor() {
     this.element = el("ul", { class: "limits" });
-    this.rows = new KeyedChildren(this.element, (limit) => limit.name, () => new LimitLine());
+    this.rows = new KeyedChildren(this.element, (limit) => `${limit.name} ${limit.source}`, () => new LimitLine());
     this.none = el("li", { class: "soft small" }, "No limit is known: the lane finds it.");
   }
 
   update(lane) {
     const limits = asList(lane.limits).filter((limit) => limit.limit > 0);
     this.none.remove();
-    this.rows.update(limits.map((limit) => ({ ...limit, binds: Boolean(lane.binding) && (lane.binding === limit.name || lane.binding === limit.dimension) })));
+    // One limit may be known twice, from the configuration and from headers: the lower one counts.
+    const binding = limits.filter(({ name }) => name === lane.binding).sort((a, b) => a.limit - b.limit)[0];
+    this.rows.update(limits.map((limit) => ({ ...limit, binds: limit === binding })));
     if (limits.length === 0) this.element.append(this.none);
   }
 }

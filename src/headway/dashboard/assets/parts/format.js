@@ -46,7 +46,7 @@ export function wholeDuration(s) {
 export function rate(perSecond) {
   if (!known(perSecond)) return "–";
   if (perSecond >= 100) return count(perSecond) + "/s";
-  if (perSecond >= 1) return perSecond.toFixed(1) + "/s";
+  if (perSecond >= 0.5) return perSecond.toFixed(1) + "/s";
   return perSecond === 0 ? "0/s" : (60 * perSecond).toFixed(perSecond * 60 >= 10 ? 0 : 1) + "/min";
 }
 

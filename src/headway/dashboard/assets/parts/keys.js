@@ -56,8 +56,8 @@ function focus(selector) {
 }
 
 function click(selector) {
-  const found = document.querySelector(selector);
-  if (found === null || found.disabled) return false;
+  const found = [...document.querySelectorAll(selector)].find((one) => one.checkVisibility() && !one.disabled);
+  if (found === undefined) return false;
   found.click();
   return true;
 }
