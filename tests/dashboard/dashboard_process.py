@@ -10,9 +10,11 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from tests.cli.programs import program_stage
 from tests.crash.stage import PATIENCE_S, Stage
 
 
@@ -83,6 +85,14 @@ class DashboardProcess:
             "Content-Type": "application/json",
         }
         return self.send("POST", path, {**own, **headers}, json.dumps(body or {}).encode())
+
+
+def one_attempt_stage(root: Path, scripts: list[str], *, at_once: int = 4) -> Stage:
+    """Units that are programs, and are not tried again if they fail: nothing waits for a backoff."""
+    stage = program_stage(root, scripts, at_once=at_once)
+    config = root / "headway.toml"
+    config.write_text(f"{config.read_text()}[run]\nmax_attempts = 1\n")
+    return stage
 
 
 @contextmanager

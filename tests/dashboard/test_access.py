@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.programs import program_stage
 from tests.crash.stage import Stage
-from tests.dashboard.dashboard_process import DashboardProcess, dashboard
+from tests.dashboard.dashboard_process import DashboardProcess, dashboard, one_attempt_stage
 
 READING = (
     "/api/jobs",
@@ -26,7 +25,7 @@ READING = (
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DashboardProcess]:
-    stage = program_stage(tmp_path_factory.mktemp("access"), ["echo one"])
+    stage = one_attempt_stage(tmp_path_factory.mktemp("access"), ["echo one"])
     assert stage.run("run", "in.jsonl", "--name", "j").returncode == 0
     with dashboard(stage) as running:
         yield running

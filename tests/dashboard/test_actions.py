@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.programs import alive, all_gone, program_stage
+from tests.cli.programs import alive, all_gone
 from tests.crash.stage import Stage, wait_for
-from tests.dashboard.dashboard_process import DashboardProcess, dashboard
+from tests.dashboard.dashboard_process import DashboardProcess, dashboard, one_attempt_stage
 
 WAIT = "until test -e go; do sleep 0.02; done; echo ended"
 
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    made = program_stage(tmp_path, [WAIT, WAIT, WAIT, "exit 3"], at_once=2)
+    made = one_attempt_stage(tmp_path, [WAIT, WAIT, WAIT, "exit 3"], at_once=2)
     yield made
     (tmp_path / "go").touch()
     lock = tmp_path / ".headway" / "jobs" / "j" / "lock"
@@ -101,7 +101,7 @@ def _what_cannot_be_done(page: DashboardProcess) -> None:
 
 
 def test_a_human_step_is_answered(tmp_path: Path) -> None:
-    stage = program_stage(tmp_path, ["true"])
+    stage = one_attempt_stage(tmp_path, ["true"])
     (tmp_path / "ask.md").write_text("Publish?")
     (tmp_path / "flow.yaml").write_text(
         "state: {schema: {when: any}}\ngraph:\n  nodes:\n  - {id: publish, kind: human, prompt: ./ask.md, writes: [when]}\n"

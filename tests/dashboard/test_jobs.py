@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.programs import alive, all_gone, program_stage
+from tests.cli.programs import alive, all_gone
 from tests.crash.stage import Stage, wait_for
-from tests.dashboard.dashboard_process import DashboardProcess, EventReader, dashboard
+from tests.dashboard.dashboard_process import DashboardProcess, EventReader, dashboard, one_attempt_stage
 
 WAIT = "until test -e go; do sleep 0.02; done; echo ended"
 #: What a model or an input could send to a page: all of it is text.
@@ -19,7 +19,7 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[2J
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    made = program_stage(tmp_path, [WAIT, "echo two", "exit 3"])
+    made = one_attempt_stage(tmp_path, [WAIT, "echo two", "exit 3"])
     yield made
     (tmp_path / "go").touch()
     wait_for("the end of all programs", lambda: all_gone(made))
@@ -127,7 +127,7 @@ def test_ctrl_c_ends_it_at_once_with_streams_open_and_leaves_nothing(stage: Stag
 
 
 def test_hostile_text_is_json_text(tmp_path: Path) -> None:
-    stage = program_stage(tmp_path, ["echo one"])
+    stage = one_attempt_stage(tmp_path, ["echo one"])
     stage.write_input([{"id": f"u{HOSTILE}", "prompt": f"echo '{HOSTILE}' >&2; exit 3"}])
     done = stage.run("run", "in.jsonl", "--name", "j")
     assert done.returncode == 1, done.stderr

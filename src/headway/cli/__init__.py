@@ -47,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pause": ("headway.cli.control:pause", "Start no more units until 'headway resume'."),
     "retry": ("headway.cli.resume:retry", "Run failed or chosen units of a job again."),
     "cancel": ("headway.cli.control:cancel", "Stop a job, or some of its units, at once."),
+    "budget": ("headway.cli.budget:command", "Change what a job may cost."),
     "jobs": ("headway.cli.inspect:jobs", "List the jobs."),
     "status": ("headway.cli.inspect:status", "Show the state of a job, lane by lane."),
     "attach": ("headway.cli.watching.attach:command", "Show the live view of a running job."),

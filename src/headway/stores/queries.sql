@@ -1123,3 +1123,6 @@ SELECT id, uid FROM attempts WHERE id > ? ORDER BY id LIMIT ?;
 
 -- name: lanes_named
 SELECT id FROM lanes WHERE name = ?;
+
+-- name: set_settings
+UPDATE jobs SET settings = ? WHERE id = ?;

@@ -855,6 +855,11 @@ class Store:
             for lane, name, claim, lane_name, key in rows
         ]
 
+    def set_settings(self, job: int, settings: dict[str, Any]) -> None:
+        """Replace what a job keeps of its latest run."""
+        with self._db.transaction():
+            self._db.execute("set_settings", (json_of(settings), job))
+
     # -- commands ------------------------------------------------------------------------------------------------
 
     def add_command(self, job: int, what: str, args: dict[str, Any], utc: float) -> int:

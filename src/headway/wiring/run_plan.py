@@ -52,6 +52,7 @@ from headway.wiring.model_prices import (
     unpriced_line,
 )
 from headway.wiring.predictions import prediction_setting
+from headway.wiring.steering.own_budget import BUDGET
 from headway.wiring.usage_history import lengths_seen
 
 _NO_POLICY: Final = RoutePolicy()
@@ -230,6 +231,7 @@ def _run_settings(config: Config, job: Job, routes: Sequence[StoredRoute], flags
     """The settings of the run for the records, without keys."""
     return {
         "run": msgspec.to_builtins(config.run),
+        **({BUDGET: own} if (own := job.settings.get(BUDGET)) == config.run.max_cost_usd else {}),
         "order": flags.output.order,
         "serial": flags.serial,
         "safe_cells": safe_cells(job, flags),

@@ -10,6 +10,7 @@ import click
 
 from headway.cli import verbose_option
 from headway.errors import UsageError
+from headway.wiring.steering.limit_names import LIMITS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -193,14 +194,7 @@ def stage_options(command: Command) -> Command:
     return command
 
 
-#: Flag → what it limits, for help texts and messages.
-LIMITS: Final = {
-    "rpm": "requests per minute",
-    "tpm": "tokens per minute",
-    "input_tpm": "input tokens per minute",
-    "output_tpm": "output tokens per minute",
-    "max_concurrency": "requests in flight",
-}
+#: The highest limit that is accepted.
 MOST: Final = 1e12
 
 

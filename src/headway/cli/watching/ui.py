@@ -110,7 +110,7 @@ def _place(settings: Config) -> RecordPlace:
         jobs_folder(settings),
         tuple(place_flags(settings)),
         lambda store, job, state: next_step(settings, store, job, state),
-        SlowValues(),
+        SlowValues(lambda: open_store_read_only(settings)),
         SearchIndexes(lambda: open_store_read_only(settings), jobs_folder(settings)),
     )
 

@@ -14,6 +14,7 @@ from headway.evals.records import AssertionResult, CellResult
 from headway.evals.running.view import cell_rows, eval_view
 from headway.reports.evals.eval_statistics import eval_statistics
 from headway.reports.evals.eval_summary import reason_of
+from headway.stores.records import Job
 from headway.stores.store import Store
 
 #: Rows of a page where none is asked for, and at most: each has a text for every column.
@@ -25,7 +26,9 @@ _SHORT: Final = 1_000
 
 
 def eval_answer(place: RecordPlace, store: Store, reading: JobReading, page: Page) -> dict[str, Any]:
-    """A page of rows. The cursor is the last unit of the page before. The figures come with the first page."""
+    """A page of rows. The cursor is the last unit of the page before. The figures come with the first page; None while the
+    cells of a large eval are being counted.
+    """
     job = reading.job
     if job.kind != "eval":
         raise UsageError(f"job {job.name} is no eval", hint=f"'headway status {job.name}' shows it")
@@ -46,11 +49,14 @@ def eval_answer(place: RecordPlace, store: Store, reading: JobReading, page: Pag
     }  # fmt: skip
     if page.after is None:
         state = (job.ended, job.attempts, reading.state)
-        figures = place.slow.get(
-            ("eval", job.id), state, lambda: msgspec.to_builtins(eval_statistics(view), str_keys=True)
-        )
-        answer["totals"] = figures
+        answer["totals"] = place.slow.get(("eval", job.id), state, lambda own: _figures(own, job), None)
     return answer
+
+
+def _figures(store: Store, job: Job) -> dict[str, Any] | None:
+    """All figures. They take a reading of every cell."""
+    fields: dict[str, Any] = msgspec.to_builtins(eval_statistics(eval_view(store, job)), str_keys=True)
+    return fields
 
 
 def _row(cells: list[CellResult], places: dict[int, int]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class LaneRows:
                 "model": routes[name].model if name in routes else name.partition("/")[2],
                 **_now(progress.get(name) if reading.is_live else None),
                 **_of_view(self._reports.get(name), is_live=reading.is_live),
-                **_counted(progress.get(name), uses.get(name), counts.get(name, {})),
+                **_counted(progress.get(name), uses.get(name), counts.get(name)),
                 "stopped": stops.get(name),
             }
             for name in sorted({*routes, *progress})
@@ -71,7 +71,8 @@ class LaneRows:
         if len(names) == 1:
             return {name: {"pending": job.total - job.ended, **job.counts} for name in names}
         state = (job.ended, job.total)
-        return self._place.slow.get(("lanes", job.id), state, lambda: store.per_lane(job.id))
+        nothing: dict[str, dict[str, int]] = {}
+        return self._place.slow.get(("lanes", job.id), state, lambda own: own.per_lane(job.id), nothing)
 
 
 def all_lanes(place: RecordPlace, store: Store) -> list[dict[str, Any]]:
@@ -182,8 +183,12 @@ def _source(meter: MeterView) -> str:
     return "learned" if meter.name == LEARNED else "reported" if meter.reported else "configured"
 
 
-def _counted(lane: LaneProgress | None, use: UseReport | None, counts: Mapping[str, int]) -> dict[str, Any]:
-    """Ends, refusals, tokens and cost, over all runs."""
+def _counted(
+    lane: LaneProgress | None, use: UseReport | None, counts: Mapping[str, int] | None
+) -> dict[str, Any]:
+    """Ends, refusals, tokens and cost, over all runs; ends of the latest run alone while those of a large job are counted."""
+    if counts is None:
+        counts = {} if lane is None else {"succeeded": lane.succeeded, "failed": lane.failed}
     return {
         "succeeded": counts.get("succeeded", 0) + counts.get("cached", 0),
         "failed": counts.get("failed", 0) + counts.get("timed_out", 0),

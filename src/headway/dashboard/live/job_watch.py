@@ -12,7 +12,7 @@ from collections import deque
 from typing import Any, Final
 
 from headway.dashboard.answers.agent_rows import running_agents
-from headway.dashboard.answers.job_details import nodes_of
+from headway.dashboard.answers.job_details import failure_rows, nodes_of
 from headway.dashboard.answers.job_rows import job_row
 from headway.dashboard.answers.lane_rows import LaneRows
 from headway.dashboard.live.live_event import LiveEvent, live_event
@@ -121,6 +121,7 @@ def job_progress(place: RecordPlace, store: Store, reading: JobReading) -> dict[
         "lanes": LaneRows(place, store, reading).rows(),
         "nodes": nodes_of(place, store, reading) if flow else None,
         "agents": running_agents(reading),
+        "failures": failure_rows(place, reading.job),
     }
 
 

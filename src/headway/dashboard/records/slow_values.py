@@ -1,6 +1,7 @@
-"""Values that take a scan of all units of a job: kept until they have changed, and made anew at most for a small part of the time.
+"""Values that take a scan of all units of a job: made by one thread beside the requests, and kept until they have changed.
 
-A job with a million units takes a second for such a value. So the caller gets an older one, if there is one and its own time is not over.
+A job with a million units takes a second for such a value. A request waits for it only for a moment; then it gets the value before, or
+none. A value that changes all the time is made anew for a small part of the time only.
 """
 
 from __future__ import annotations
@@ -8,55 +9,105 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
+from queue import SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
+from headway.stores.store import Store
+
 Value = TypeVar("Value")
-#: A value is used for so many times as long as it took to make: making it takes a few percent of the time.
+#: A value is used for so many times as long as it took to make: making it takes 3 % of the time.
 _TIMES: Final = 30.0
+#: How long a request waits for its first value.
+PATIENCE_S: Final = 0.08
+#: The longest wait of a request that cannot do without the value.
+LONGEST_S: Final = 60.0
 #: The most values that are kept.
 _MOST: Final = 200
 
 
-class _Kept(NamedTuple):
+class _KeptValue(NamedTuple):
     state: Hashable
     value: Any
     made_at: float
     took_s: float
 
+    def serves(self, state: Hashable) -> bool:
+        """Whether it is right, or not old enough to be made anew."""
+        return self.state == state or time.monotonic() - self.made_at < _TIMES * self.took_s
+
+
+class _Making(NamedTuple):
+    """A value that is being made, or will be. `error` has the exception, if there was one."""
+
+    name: Hashable
+    state: Hashable
+    make: Callable[[Store], Any]
+    done: threading.Event
+    error: list[Exception]
+
 
 class SlowValues:
     """Keeps values by a name. Several threads may use it."""
 
-    def __init__(self) -> None:
-        self._kept: dict[Hashable, _Kept] = {}
+    def __init__(self, open_store: Callable[[], Store]) -> None:
+        self._open_store = open_store
+        self._kept: dict[Hashable, _KeptValue] = {}
+        self._making: dict[Hashable, _Making] = {}
         self._lock = threading.Lock()
-        self._making: dict[Hashable, threading.Lock] = {}
+        self._queue: SimpleQueue[_Making] = SimpleQueue()
+        self._thread: threading.Thread | None = None
 
-    def get(self, name: Hashable, state: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of this name. It is right as long as `state` stays the same; otherwise it may be a little old."""
-        with self._lock:
-            making = self._making.setdefault(name, threading.Lock())
+    def get(
+        self,
+        name: Hashable,
+        state: Hashable,
+        make: Callable[[Store], Value],
+        default: Value,
+        patience_s: float = PATIENCE_S,
+    ) -> Value:
+        """The value of this name. It is right as long as `state` stays the same; otherwise it may be a little old. Without one
+        that is ready in time: `default`.
+        """
         kept = self._kept.get(name)
-        if kept is None or not self._serves(kept, state):
-            with making:  # Others wait for the first value, and do not make it, too.
-                kept = self._kept.get(name)
-                if kept is None or not self._serves(kept, state):
-                    kept = self._make(name, state, make)
-        value: Value = kept.value
+        if kept is None or not kept.serves(state):
+            making = self._begin(name, state, make)
+            is_quick = kept is None or kept.took_s < patience_s
+            if is_quick and making.done.wait(patience_s) and making.error:
+                raise making.error[0]
+            kept = self._kept.get(name)
+        value: Value = default if kept is None else kept.value
         return value
 
-    def _serves(self, kept: _Kept, state: Hashable) -> bool:
-        return kept.state == state or time.monotonic() - kept.made_at < _TIMES * kept.took_s
-
-    def _make(self, name: Hashable, state: Hashable, make: Callable[[], Any]) -> _Kept:
-        began = time.monotonic()
-        value = make()
-        kept = _Kept(state, value, time.monotonic(), time.monotonic() - began)
+    def _begin(self, name: Hashable, state: Hashable, make: Callable[[Store], Any]) -> _Making:
+        """Have a value made, unless it is being made."""
         with self._lock:
-            self._kept.pop(name, None)
-            while len(self._kept) >= _MOST:
-                oldest = next(iter(self._kept))
-                del self._kept[oldest]
-                self._making.pop(oldest, None)
-            self._kept[name] = kept
-        return kept
+            making = self._making.get(name)
+            if making is None:
+                making = self._making[name] = _Making(name, state, make, threading.Event(), [])
+                self._queue.put(making)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="headway-slow", daemon=True)
+                self._thread.start()
+            return making
+
+    def _work(self) -> None:
+        while True:
+            self._make(self._queue.get())
+
+    def _make(self, making: _Making) -> None:
+        began = time.monotonic()
+        try:
+            with self._open_store() as store:
+                value = making.make(store)
+        except Exception as error:
+            making.error.append(error)
+        else:
+            now = time.monotonic()
+            with self._lock:
+                self._kept.pop(making.name, None)
+                while len(self._kept) >= _MOST:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[making.name] = _KeptValue(making.state, value, now, now - began)
+        with self._lock:
+            del self._making[making.name]
+        making.done.set()

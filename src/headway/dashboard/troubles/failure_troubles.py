@@ -38,16 +38,18 @@ _QUIET: Final = frozenset({"cancelled", "interrupted", "deadline"})
 _OTHER: Final = "The attempts of a unit say what happened."
 
 
+#: Units that ended with the same code, and the first of them.
+CountedFailure = tuple[Failure, FailureExample]
+
+
 def advice_for(code: str) -> str:
     """What to do about units that ended with a code."""
     return ADVICE.get(code, _OTHER)
 
 
-def failure_troubles(
-    job: str, failures: Sequence[Failure], examples: Sequence[FailureExample], flags: Sequence[str]
-) -> Iterator[Trouble]:
+def failure_troubles(job: str, failures: Sequence[CountedFailure], flags: Sequence[str]) -> Iterator[Trouble]:
     """The failures of a job, each with its first unit."""
-    for failure, example in zip(failures, examples, strict=True):
+    for failure, example in failures:
         code = "cancelled" if failure.message == "cancelled" else failure.code
         again = code not in _NO_RETRY and code not in _QUIET
         yield Trouble(

@@ -8,7 +8,7 @@ from typing import Final
 
 from headway.core.reasons import EndReason
 from headway.dashboard.records.job_reading import JobReading, RecordPlace
-from headway.dashboard.troubles.failure_troubles import failure_troubles, retry_troubles
+from headway.dashboard.troubles.failure_troubles import CountedFailure, failure_troubles, retry_troubles
 from headway.dashboard.troubles.lane_troubles import lane_trouble, stopped_trouble
 from headway.dashboard.troubles.trouble import PageAction, Trouble, command_line, job_path, worst_first
 from headway.display.formatting import units
@@ -53,15 +53,25 @@ def troubles_of(place: RecordPlace, store: Store, reading: JobReading) -> list[T
             *_of_state(place, reading, store),
             *_of_nodes(place, reading),
             *_of_lanes(place, reading, store),
-            *_of_units(place, store, reading),
+            *_of_units(place, reading),
         ]
     )
 
 
-def failures_in(place: RecordPlace, store: Store, job: Job) -> list[Failure]:
-    """The failures of a job by code. Counting them takes a scan, so they may be a few seconds old."""
+def failures_in(place: RecordPlace, job: Job) -> list[CountedFailure]:
+    """The failures of a job by code, each with its first unit. Counting them takes a scan, so they may be a few seconds old."""
     ends = tuple(job.counts[name] for name in ("failed", "timed_out", "skipped", "cancelled"))
-    return place.slow.get(("failures", job.id), ends, lambda: failures_of(store, job)) if any(ends) else []
+    nothing: list[CountedFailure] = []
+    return (
+        place.slow.get(("failures", job.id), ends, lambda own: _counted(own, job), nothing)
+        if any(ends)
+        else nothing
+    )
+
+
+def _counted(store: Store, job: Job) -> list[CountedFailure]:
+    failures = failures_of(store, job)
+    return list(zip(failures, failure_examples(store, job, failures), strict=True))
 
 
 def _of_state(place: RecordPlace, reading: JobReading, store: Store | None) -> Iterator[Trouble]:
@@ -120,19 +130,14 @@ def _of_lanes(place: RecordPlace, reading: JobReading, store: Store | None) -> I
         yield from lane_trouble(name, lane, place.flags)
 
 
-def _of_units(place: RecordPlace, store: Store, reading: JobReading) -> Iterator[Trouble]:
+def _of_units(place: RecordPlace, reading: JobReading) -> Iterator[Trouble]:
     job = reading.job
-    if failures := failures_in(place, store, job):
-        examples = place.slow.get(
-            ("examples", job.id), tuple(failures), lambda: failure_examples(store, job, failures)
-        )
-        if len(examples) == len(failures):  # Otherwise they are of an earlier moment.
-            yield from failure_troubles(job.name, failures, examples, place.flags)
+    yield from failure_troubles(job.name, failures_in(place, job), place.flags)
     if job.ended < job.total:
-        yield from retry_troubles(_waiting_units(place, store, job), is_live=reading.is_live)
+        yield from retry_troubles(_waiting_units(place, job), is_live=reading.is_live)
 
 
-def _waiting_units(place: RecordPlace, store: Store, job: Job) -> list[Failure]:
+def _waiting_units(place: RecordPlace, job: Job) -> list[Failure]:
     """Units that wait for another attempt. Counting them takes a scan, too."""
-    state = (job.attempts, job.ended)
-    return place.slow.get(("to retry", job.id), state, lambda: units_to_retry(store, job))
+    state, nothing = (job.attempts, job.ended), list[Failure]()
+    return place.slow.get(("to retry", job.id), state, lambda own: units_to_retry(own, job), nothing)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from statistics import median_low
 from typing import Final
 
 from headway.core.lanes.lane import LaneState
@@ -84,8 +83,8 @@ class LaneSampler:
             self._ticks = [*self._ticks[:-1:2], tick]
         batch.samples.append(RunSample(tick, self._step, utc, samples, drop))
         if drop:  # As far apart as those that are left, also if the run was shown less often than it could be sampled.
-            gaps = [later - earlier for earlier, later in pairwise(self._ticks)]
-            self._step = max(2 * self._step, median_low(gaps))
+            gaps = sorted(later - earlier for earlier, later in pairwise(self._ticks))
+            self._step = max(2 * self._step, gaps[len(gaps) // 2])
 
     def _lane_sample(self, view: LaneView, handle: LaneHandle) -> LaneSample:
         starts, tokens, tokens_in, tokens_out, refused = self._earlier.counters.get(handle.id, _NONE_CHARGED)

@@ -34,7 +34,7 @@ _TABLES: Final = (
     "CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), job TEXT NOT NULL, state TEXT NOT NULL)",
     # `stamp`: of what was indexed, so that a change is seen.
     "CREATE TABLE units (place INTEGER PRIMARY KEY, version INTEGER NOT NULL, stamp INTEGER NOT NULL)",
-    "CREATE VIRTUAL TABLE words USING fts5 (text, content = '', detail = none, columnsize = 0, tokenize = 'unicode61')",
+    "CREATE VIRTUAL TABLE words USING fts5 (text, content = '', detail = none, columnsize = 0, tokenize = 'unicode61', prefix = '2 3')",
 )
 
 
