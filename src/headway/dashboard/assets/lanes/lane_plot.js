@@ -4,7 +4,7 @@ import { setText } from "../parts/dom.js";
 import { compact, known, localTime } from "../parts/format.js";
 
 let library = null;
-const load = () => (library ??= import("../vendor/uplot/uPlot.esm.js").then((module) => module.default));
+const load = () => import("../vendor/uplot/uPlot.esm.js").then((module) => module.default);
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const COLOURS = ["accent", "accent-fill", "soft", "line", "fail", "error-fill", "grid"];
@@ -23,6 +23,25 @@ function concrete(value) {
   return made;
 }
 
+// Plots are drawn one after another, as many in a frame as its time allows: twenty at once would be felt.
+const FRAME_MS = 6;
+const queue = new Set();
+
+function drawSoon(plot) {
+  queue.add(plot);
+  if (queue.size === 1) requestAnimationFrame(drawQueue);
+}
+
+function drawQueue() {
+  const until = performance.now() + FRAME_MS;
+  for (const plot of queue) {
+    queue.delete(plot);
+    plot.draw();
+    if (performance.now() > until) break;
+  }
+  if (queue.size > 0) requestAnimationFrame(drawQueue);
+}
+
 // A scale that begins at 0 and leaves room above the largest value.
 const fromZero = (_, __, most) => [0, Math.max(1, (most || 0) * 1.12)];
 
@@ -34,30 +53,27 @@ export class LanePlot {
     this.data = null;
     this.inView = false;
     this.watch = new ResizeObserver(() => this.resize());
-    this.seen = new IntersectionObserver((entries) => { this.inView = entries[entries.length - 1].isIntersecting; if (this.inView) this.draw(); }, { rootMargin: "200px" });
+    this.seen = new IntersectionObserver((entries) => { this.inView = entries[entries.length - 1].isIntersecting; if (this.inView) drawSoon(this); }, { rootMargin: "100px" });
     this.watch.observe(place);
     this.seen.observe(place);
     this.themed = () => this.rebuild();
     addEventListener("headway-theme", this.themed);
   }
 
+  // `data` gives the columns; it is called when the plot is drawn, and not at all while it is out of view.
   set(data) {
     this.data = data;
-    if (this.inView) this.draw();
+    if (this.inView) drawSoon(this);
   }
 
-  async draw() {
-    if (this.data === null || this.data === this.drawn || this.data[0].length === 0) return;
-    const uPlot = await load();
-    if (this.closed || this.data === this.drawn) return;
-    if (this.plot === null) this.build(uPlot);
-    else this.plot.setData(this.data);
+  draw() {
+    if (this.closed || this.data === null || this.data === this.drawn) return;
+    if (library === null) { load().then((uPlot) => { library = uPlot; drawSoon(this); }); return; }
+    const columns = this.data();
+    if (columns[0].length === 0 || this.place.clientWidth === 0) return;
+    if (this.plot === null) this.plot = new library(this.options(library), columns, this.place);
+    else this.plot.setData(columns);
     this.drawn = this.data;
-  }
-
-  build(uPlot) {
-    if (this.place.clientWidth === 0) return;
-    this.plot = new uPlot(this.options(uPlot), this.data, this.place);
   }
 
   options(uPlot) {
@@ -92,14 +108,14 @@ export class LanePlot {
     const width = this.place.clientWidth;
     if (width === 0) return;
     if (this.plot !== null && this.plot.width !== width) this.plot.setSize({ width, height: this.height });
-    else if (this.plot === null) { this.drawn = null; this.draw(); }
+    else if (this.plot === null) { this.drawn = null; drawSoon(this); }
   }
 
   rebuild() {
     if (this.plot === null) return;
     this.plot.destroy();
     this.plot = this.drawn = null;
-    this.draw();
+    drawSoon(this);
   }
 
   close() {

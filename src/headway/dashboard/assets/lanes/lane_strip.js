@@ -73,8 +73,8 @@ export class LaneStrip {
     show(this.plot, columns !== null);
     if (columns === null) return;
     const own = this.byTokens ? ["tokens_per_min", "token_limit_per_min"] : ["starts_per_min", "limit_per_min"];
-    if (this.rates !== null) this.rates.set([this.history.t, smoothed(this.history.t, columns[own[0]]), columns[own[1]]]);
-    if (this.window && this.more.open) this.window.set([this.history.t, columns.in_flight, columns.window]);
+    if (this.rates !== null) this.rates.set(() => [this.history.t, smoothed(this.history.t, columns[own[0]]), columns[own[1]]]);
+    if (this.window && this.more.open) this.window.set(() => [this.history.t, columns.in_flight, columns.window]);
   }
 
   close() {

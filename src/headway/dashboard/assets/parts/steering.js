@@ -17,6 +17,7 @@ export async function send(path, body, line, button = null) {
   try {
     const answer = await post(path, body);
     notice(answer.text || "Done.", { line });
+    dispatchEvent(new Event("headway-steered"));
     return answer;
   } catch (error) {
     notice(error.message, { line, bad: true });

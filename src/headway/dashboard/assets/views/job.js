@@ -45,6 +45,8 @@ class JobPage {
     this.said = el("p", { class: "visually-hidden", role: "status" });
     this.element = el("div", { class: "wrap job" }, this.head.element, this.tabs, this.content, this.said);
     this.tab = null;
+    this.steered = () => this.readSoon(600);
+    addEventListener("headway-steered", this.steered);
   }
 
   async start(part, item, search) {
@@ -59,8 +61,17 @@ class JobPage {
     this.drawTabs();
     this.showPart(part, item, search);
     this.live = new LiveEvents(`/api/events?job=${encodeURIComponent(this.job)}`, {
-      progress: (row) => this.take(row), ended: (row) => this.ended(row), sample: (sample) => this.tell("sample", sample), line: (line) => this.tell("line", line),
+      progress: (row) => this.take(row), ended: (row) => this.ended(row), sample: (sample) => this.tell("sample", sample), line: () => this.readSoon(2000),
     }, { every: ["sample", "line"], back: () => this.reload() });
+  }
+
+  // What a command or an event may have changed and progress does not say: the budget, the settings.
+  readSoon(ms) {
+    if (this.soon) return;
+    this.soon = setTimeout(async () => {
+      this.soon = 0;
+      if (!this.closed) try { this.take(await get(jobApi(this.job))); } catch { /* The bar has the state of the connection. */ }
+    }, ms);
   }
 
   // After a lost connection, and at the end: all that events do not say.
@@ -116,6 +127,8 @@ class JobPage {
 
   close() {
     this.closed = true;
+    clearTimeout(this.soon);
+    removeEventListener("headway-steered", this.steered);
     if (this.live) this.live.close();
     if (this.tab && this.tab.close) this.tab.close();
     this.head.close();
