@@ -33,6 +33,7 @@ from bench.evals import section as evals
 from bench.first_minute import section as first_minute
 from bench.flows import section as flows
 from bench.planning import section as planning
+from bench.reviews import section as reviews
 from bench.servers import section as servers
 from bench.sweep import section as sweep
 
@@ -90,6 +91,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "agents": agents.section,
     "flows": flows.section,
     "evals": evals.section,
+    "reviews": reviews.section,
     "calls": calls.section,
     "ask": asking.section,
 }

@@ -30,7 +30,7 @@ _MISSED: Final = "- missed: "
 #: The order of the sections; others come last.
 ORDER: Final = (
     "lanes", "short", "sweep", "speed", "real", "first", "cold-start", "servers", "against", "order", "sdk", "overhead", "million", "plan", "workers",
-    "agents", "flows", "evals", "calls", "ask", "crash", "soak", "fuzz",
+    "agents", "flows", "evals", "reviews", "calls", "ask", "crash", "soak", "fuzz",
 )  # fmt: skip
 #: What a measurement depends on, besides the machine. The results themselves lie in the same folder.
 _MEASURED: Final = ("src", "bench", "scenarios", ":!bench/RESULTS.md")
@@ -41,7 +41,13 @@ _OF_ONE: Final[dict[str, tuple[str, ...]]] = {
     "evals": ("src/headway/evals", "src/headway/cli/evals", "bench/evals"),
     "flows": ("src/headway/flows", "src/headway/cli/flows", "src/headway/display/flows", "bench/flows"),
     "plan": ("bench/planning",),
-    "reviews": ("src/headway/reviews", "src/headway/cli/reviews"),
+    "reviews": (
+        "src/headway/reviews",
+        "src/headway/cli/reviews",
+        "src/headway/display/reviews",
+        "src/headway/wiring/reviews",
+        "bench/reviews",
+    ),
     "servers": ("bench/servers",),
     "watching": ("src/headway/dashboard", "bench/watching"),
 }

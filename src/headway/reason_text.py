@@ -34,6 +34,8 @@ _WAITS: Final[dict[WaitCode, str]] = {
     WaitCode.OTHER_UNITS: "other units that must finish first",
     WaitCode.SAME_DIRECTORY: "another unit in the same directory (--worktree gives each its own)",
     WaitCode.ONE_AHEAD: "one unit runs ahead of the others, which start if it meets no limit",
+    WaitCode.CONNECTIONS: "requests that started wait for their connections",
+    WaitCode.ANSWERS: "more start as answers come: the limit is not known yet",
 }
 #: Why the run is ending, by the scheduler's mode.
 _ENDING: Final = {

@@ -21,7 +21,16 @@ KEYS: Final = {
 _KEY_OF_ACCOUNT: Final = {name.lower(): key for name, key in KEYS.items()}
 #: What a hostile model answers: it must be shown as it is.
 HOSTILE: Final = "<script>document.title = 'broken'</script><img src=x onerror=\"document.title='broken'\">"
-TOPICS: Final = ("delivery", "price", "the battery", "the screen", "support", "the manual", "returns", "noise")
+TOPICS: Final = (
+    "delivery",
+    "price",
+    "the battery",
+    "the screen",
+    "support",
+    "the manual",
+    "returns",
+    "noise",
+)
 MOODS: Final = (
     "I am very happy with",
     "I am not sure about",

@@ -73,7 +73,9 @@ def _running(site: DemoSite, server: DashboardProcess) -> str:
 
 def _show_lanes(page: Page) -> None:
     page.locator(".section-head").scroll_into_view_if_needed()
-    page.evaluate("scrollTo(0, document.querySelector('.section-head').getBoundingClientRect().top + scrollY - 66)")
+    page.evaluate(
+        "scrollTo(0, document.querySelector('.section-head').getBoundingClientRect().top + scrollY - 66)"
+    )
 
 
 def _take(browser: Browser, server: DashboardProcess, picture: Picture, folder: Path) -> None:

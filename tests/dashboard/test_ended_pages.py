@@ -59,7 +59,9 @@ def test_a_flow_is_drawn_and_answered(ended: EndedJobs, open_page: OpenPage) -> 
     expect(page.locator(".node-card")).to_contain_text("6 of 6 done")
     page.locator(".trouble", has_text="sign_off asks").get_by_role("button", name="Answer…").click()
     page.get_by_label("Note").fill("looks good")
-    expect(page.locator("dialog .command")).to_contain_text(f"headway approve {ended.flow} sign_off --note 'looks good'")
+    expect(page.locator("dialog .command")).to_contain_text(
+        f"headway approve {ended.flow} sign_off --note 'looks good'"
+    )
     page.get_by_role("button", name="Send the answer").click()
     expect(page.locator("dialog")).to_have_count(0, timeout=PATIENCE_MS)
     page.get_by_role("group", name="Steer the job").get_by_role("button", name="Resume").click()

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from headway.core.model import Kind, LaneLimits, LaneSpec, Outcome
 from headway.engine import run_spec
 from headway.engine.engine import Engine
+from headway.engine.store_reader import StoreReader
 from headway.providers.adapter import Admitted, Answer, Request
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
+from headway.stores.writer import Writer
 from headway.testing import virtual_time
+from headway.testing.virtual import VirtualLoop
 
 from .test_engine import Watcher, job_of
 
@@ -18,6 +26,47 @@ from .test_engine import Watcher, job_of
 RATE = 50.0
 OPENING_S = 0.5
 UNITS = 200
+
+
+@pytest.fixture(autouse=True)
+def _time_stands_still_while_threads_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Virtual time does not move while the store is read or written: on a slow machine, too, these take no time."""
+    read, report = StoreReader.read, Writer._report
+
+    def held() -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        future = loop.create_future()
+        loop.hold_for(future)
+        return future
+
+    def held_read(self: StoreReader, query: Callable[[Store], Any], then: Callable[[Any], None]) -> None:
+        future = held()
+
+        def done(value: Any) -> None:
+            future.set_result(None)
+            then(value)
+
+        read(self, query, done)
+
+    waits: dict[int, asyncio.Future[None]] = {}
+
+    def held_hand_over(self: Writer) -> None:
+        if (
+            asyncio._get_running_loop() is not None
+        ):  # At the end another thread hands over, and the loop waits for it.
+            waits[id(self.batch)] = held()
+        hand_over(self)
+
+    def released_report(self: Writer, batch: WriteBatch) -> None:
+        if (future := waits.pop(id(batch), None)) is not None:
+            future.get_loop().call_soon_threadsafe(future.set_result, None)
+        report(self, batch)
+
+    hand_over = Writer._hand_over
+    monkeypatch.setattr(StoreReader, "read", held_read)
+    monkeypatch.setattr(Writer, "_hand_over", held_hand_over)
+    monkeypatch.setattr(Writer, "_report", released_report)
 
 
 class ColdProvider:

@@ -271,7 +271,7 @@ def test_a_total_without_some_prices_is_the_least_and_names_them() -> None:
     lanes = {"a": known("a", rpm=6000), "b": known("b", rpm=6000)}
     routes = [
         ForecastRoute("a", Price(2.0, 10.0), SEEN, "alpha/a"),
-        ForecastRoute("b", None, SEEN, "alpha/b"),
+        ForecastRoute("b", None, SEEN, "alpha/b", '[providers.alpha.models."b".prices]'),
     ]
     found = forecast([load(10), load(10)], routes, lanes, RunOptions(), utc=UTC)
     assert found.unpriced == ["alpha/b"]

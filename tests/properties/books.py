@@ -92,6 +92,8 @@ class Books:
     def __post_init__(self) -> None:
         self.concurrency = self.settings.concurrency
         self.input_open = self.settings.input_open
+        #: The lanes that were reopened in this call: units whose answers came before that may start at once.
+        self.reopened: set[str] = set()
         #: The units that fetches brought: to be run, or only to be reported.
         self.taken: set[int] = set()
         self.drained: set[int] = set()
@@ -117,6 +119,7 @@ class Books:
     def follow(self, happened: Sequence[events.Event], told: Sequence[commands.Command], now: float) -> None:
         """One call of the scheduler: what went in, what came out."""
         self.landed.clear()
+        self.reopened = {event.lane for event in happened if isinstance(event, events.ReopenLane)}
         for event in happened:
             self._tell(event, now)
         self._pass_deadline(now)
@@ -161,6 +164,7 @@ class Books:
             case events.ReopenLane(key):
                 self.lanes[key].reopen()
                 self.revived = True
+                self.may_repeat = self.done
                 for index, fortune in self.fortunes.items():
                     fortune.hastened = fortune.hastened or self.units[index].lane == key
             case events.OpenLane(spec) if spec.key in self.lanes:
@@ -168,6 +172,7 @@ class Books:
             case events.OpenLane(spec):
                 self.open_lane(spec, now)
                 self.revived = True
+                self.may_repeat = self.done
             case _:
                 assert isinstance(event, events.MoreWork)
                 self.revived = True
@@ -345,7 +350,8 @@ class Books:
 
     def _pass_deadline(self, now: float) -> None:
         deadline_at = self.settings.deadline_at
-        if deadline_at is not None and now >= deadline_at:
+        over = self.done and not self.may_repeat
+        if deadline_at is not None and now >= deadline_at and not over:
             self.mode = "deadline" if self.mode == "run" else self.mode
             self._doom("deadline")
 
@@ -440,7 +446,7 @@ class Books:
         require(not_before >= due.earliest - slack, "hint", f"unit {index} may go at {not_before}: {due}")
         require(not_before <= due.latest + slack, "hint", f"unit {index} waits until {not_before}: {due}")
         self.fortunes[index].not_before = not_before
-        self.fortunes[index].hastened = False
+        self.fortunes[index].hastened = unit.lane in self.reopened
 
     def _finished(self, unit: Unit, status: Status, code: str, now: float) -> None:
         index = unit.index

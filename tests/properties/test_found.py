@@ -255,3 +255,34 @@ def test_blind_refused_for_ever() -> None:
         told = scheduler.handle(refused, now)
         check(scheduler.scheduler)
     assert ends(told) == ["stopped"]
+
+
+def test_a_deadline_after_the_end_changes_nothing() -> None:
+    """A run that was complete before its deadline was reported a second time, as one that had met its deadline."""
+    scheduler = _fed([LaneSpec("a")], [Unit(0, "a")], Settings(deadline_at=10.0))
+    scheduler.handle([], 0.0)
+    assert ends(scheduler.handle([events.Finished(0, Outcome())], 1.0)) == ["complete"]
+    assert ends(scheduler.handle([], 11.0)) == []
+
+
+def test_what_comes_after_the_end_meets_the_deadline() -> None:
+    """A lane that is reopened after the deadline starts nothing, even if the run had ended before it."""
+    scheduler = _fed([LaneSpec("a")], [Unit(0, "a")], Settings(deadline_at=10.0))
+    scheduler.handle([], 0.0)
+    assert ends(scheduler.handle([events.Finished(0, Outcome(Kind.AUTH))], 1.0)) == ["stopped"]
+    told = scheduler.handle([events.ReopenLane("a")], 11.0)
+    assert not starts(told)
+    assert ends(told) == ["deadline"]
+
+
+def test_a_lane_that_waits_for_its_connections_says_so() -> None:
+    """Requests that were not written yet kept the next ones back, and the lane named no wait."""
+    scheduler = _fed([LaneSpec("a")], [Unit(index, "a", Estimate(input_tokens=10.0)) for index in range(8)])
+    scheduler.handle([], 0.0)
+    scheduler.handle([events.Finished(0, Outcome())], 0.0)
+    told = scheduler.handle([events.Delayed(1)], 0.0)
+    [wake_at] = wakes(told)
+    assert not starts(scheduler.handle([], wake_at))
+    wait = snapshot(scheduler.scheduler, wake_at, lambda lane: 0).lanes[0].wait
+    assert wait is not None
+    assert wait.code is WaitCode.CONNECTIONS

@@ -114,6 +114,8 @@ WAITS: list[tuple[Wait, str]] = [
     (Wait(WaitCode.READING), "its next units are being read"),
     (Wait(WaitCode.OTHER_UNITS), "other units that must finish first"),
     (Wait(WaitCode.ONE_AHEAD), "one unit runs ahead of the others, which start if it meets no limit"),
+    (Wait(WaitCode.CONNECTIONS), "requests that started wait for their connections"),
+    (Wait(WaitCode.ANSWERS), "more start as answers come: the limit is not known yet"),
     (Wait(WaitCode.SAME_DIRECTORY), "another unit in the same directory (--worktree gives each its own)"),
 ]
 NOTICES: list[tuple[NoticeReason, str]] = [

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "policies",
     multiple=True,
     metavar="NAME",
-    help="Run only this policy (repeatable). Default: all.",
+    help="Run only this policy (repeatable). Default: those of the scenario.",
 )
 @click.option(
     "--lane",
@@ -87,16 +87,14 @@ def command(
         _simulate_flow(scenario, policies, seeds, as_json, _progress if show else _silent)
         return
     chosen = _narrowed(load(scenario), lanes, seeds, order)
-    unknown = [name for name in policies if name not in POLICIES]
+    unknown = [name for name in (*policies, *chosen.policies) if name not in POLICIES]
     if unknown:
         raise UsageError(f"there is no policy '{unknown[0]}'", hint=f"policies: {', '.join(POLICIES)}")
     if plot_to is not None:
         from headway.sim.plot import check
 
         check(plot_to)
-    report = simulate(
-        scenario.stem, chosen, policies or tuple(POLICIES), progress=_progress if show else _silent
-    )
+    report = simulate(scenario.stem, chosen, policies, progress=_progress if show else _silent)
     if show:
         overwrite("")
     if as_json:

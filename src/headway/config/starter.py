@@ -247,4 +247,13 @@ def _run(provider: str, *, several: bool) -> str:
 #weight = 1                     # share of lanes with other jobs: 3 gets three times as much as 1
 #order = "auto"                 # which unit of a lane starts next: "input", "longest", or "auto": the longest once the end is near
 #cache = "off"                  # "deterministic": a repeated request at temperature 0 or with a seed is not sent again; "all": any
+
+# Settings of headway review. Patterns are written as in .gitignore.
+#[review]
+#concurrency = 4                # files at a time; "auto": as many as the lanes take
+#include = ["src/**"]           # review only these files
+#exclude = ["*.lock"]           # leave these out
+#max_file_size = "1MB"          # leave out larger files
+#max_part_tokens = 30000        # split longer files at definitions
+#out_dir = ".headway/reviews"   # a review for each file
 """

@@ -237,6 +237,8 @@ class WaitCode(StrEnum):
     OTHER_UNITS = "other_units"
     SAME_DIRECTORY = "same_directory"
     ONE_AHEAD = "one_ahead"
+    CONNECTIONS = "connections"
+    ANSWERS = "answers"
 
 
 class Wait(msgspec.Struct, frozen=True):

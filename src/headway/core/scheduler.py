@@ -104,7 +104,7 @@ class Scheduler(RunState):
         self.dirty[entry.lane.key] = entry.lane
 
     def _pause(self, event: events.Pause, now: float) -> None:
-        self.paused = True
+        self.paused, self.done = True, False  # A paused run is not at its end.
 
     def _resume(self, event: events.Resume, now: float) -> None:
         self.paused = False
@@ -113,7 +113,9 @@ class Scheduler(RunState):
     def _advance(self, now: float) -> None:
         """Start what may start now, then request the next call or report the end."""
         deadline_at = self.settings.deadline_at
-        if deadline_at is not None and now >= deadline_at:
+        if (
+            deadline_at is not None and now >= deadline_at and not self.done
+        ):  # A run that has ended meets no deadline.
             self._end.meet_deadline()
         self._starting.advance(now)
         if not self.paused:

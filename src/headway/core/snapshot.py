@@ -317,7 +317,9 @@ def _wait(scheduler: Scheduler, lane: LaneState, now: float) -> Wait | None:
         ready_at = meter.ready_at(entry.costs[meter.place], lane.caution.level)
         if ready_at > now:
             return Wait(WaitCode.PACE, ready_at, meter.name)
-    return None
+    if lane.full:
+        return Wait(WaitCode.ANSWERS)
+    return Wait(WaitCode.CONNECTIONS) if lane.waits_for_connections(entry) else None
 
 
 _READING: Final = Wait(WaitCode.READING)

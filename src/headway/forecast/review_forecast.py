@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from headway.forecast.figures import Forecast, LaneForecast, Range
+from headway.forecast.lane_forecasts import LEARN_HINT
 from headway.stores.records import TurnTotals
 
 #: What is assumed of several files at a time (seed 000: `CONCURRENCY_EFFICIENCY`).
@@ -34,6 +35,8 @@ class Corrections(msgspec.Struct, frozen=True):
 
 def review_forecast(forecast: Forecast, files_at_once: int, corrections: Corrections) -> Forecast:
     """The forecast with corrections, or with the assumption if nothing was learned; 0 files at once: as many as the lanes take."""
+    notes = [note.replace(LEARN_HINT, "the first review shows it") for note in forecast.notes]
+    forecast = msgspec.structs.replace(forecast, notes=notes)
     if all(lane.learned_from or lane.program for lane in forecast.lanes):
         return _with_corrections(forecast, corrections)
     if files_at_once < 2:

@@ -347,6 +347,10 @@ class FileJobKind(RunKind):
         """The name of a file for one job, where the default file belongs to another."""
         return path.with_name(f"{path.stem}.{job}{path.suffix}")
 
+    def locked_folder(self, job: Job) -> Path | None:
+        """The folder in which one job of this kind may run at a time; None if any number may."""
+        return None
+
     @abstractmethod
     def check_output(self, options: OutputOptions) -> None:
         """Raise if results cannot be written with these options. Touches no file."""

@@ -1,9 +1,10 @@
 """Policies that people write today, for comparison with the scheduler.
 
 Each is a fair version of a known design. It knows the true limits if its design would know them, and it never gives a
-unit up:
+unit up, unless its design says so:
 
 - `GlobalPool`: one semaphore for everything, and a retry that sleeps while it holds its slot.
+- `FileWorkers`: a few workers that each find every limit alone, and give a file up after five retries.
 - `HalvingWindows`: one window for each lane, halved on each 429, ×1.5 after five successes; a 429 closes the lane until Retry-After.
 - `KnownRate`: one bucket for each true limit, with a burst of a second; estimates are never corrected.
 """
@@ -25,6 +26,8 @@ from headway.sim.virtual_bucket import VirtualBucket
 
 #: The wait of promptfoo's scheduler after a 429 without a hint.
 SILENT_429_S = 60.0
+#: The waits of a worker pool for file reviews (Anatoly): 5 s, doubled each time, up to 120 s, ±20 %; after five retries the file is an error.
+FILE_RETRIES = RetryPolicy(max_attempts=6, base_s=5.0, cap_s=120.0, jitter=0.2)
 
 
 class Baseline(ABC):
@@ -114,6 +117,19 @@ class GlobalPool(Baseline):
 
     def due(self, unit: Unit) -> None:
         self.start(unit)
+
+
+class FileWorkers(GlobalPool):
+    """Workers of a file each. A worker knows nothing of the others: it sleeps by its own count of retries and reads no hint."""
+
+    def failed(self, unit: Unit, outcome: Outcome, wait_s: float, now: float) -> None:
+        tries = self.tries[unit.index]
+        if tries < FILE_RETRIES.max_attempts:
+            super().failed(unit, outcome, backoff_s(FILE_RETRIES, unit.index, tries - 1), now)
+            return
+        self.left -= 1
+        self.commands.append(Finish(unit, Status.FAILED))
+        self.succeeded(unit, now)
 
 
 class _Gate:

@@ -12,7 +12,7 @@ from headway.core.model import LaneSpec, Settings, Unit
 from headway.core.scheduler import Scheduler
 from headway.core.unit_source import FedScheduler, ListSource
 from headway.errors import UsageError
-from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
+from headway.sim.baselines import FileWorkers, GlobalPool, HalvingWindows, KnownRate
 from headway.sim.bound import lane_bound_s, lane_bounds, used_share
 from headway.sim.oracle import Oracle
 from headway.sim.scenario import ProviderSpec, Scenario
@@ -114,19 +114,22 @@ POLICIES: Final[Mapping[str, Callable[[Scenario, Workload], Policy]]] = {
     "halving": lambda scenario, workload: HalvingWindows(workload.units, scenario.lanes),
     "pool-128": lambda scenario, workload: GlobalPool(workload.units, 128),
     "pool-32": lambda scenario, workload: GlobalPool(workload.units, 32),
+    "pool-4": lambda scenario, workload: FileWorkers(workload.units, 4),
 }
+#: Compared in every scenario that names no policies. Four workers are too few for most.
+USUAL: Final = tuple(name for name in POLICIES if name != "pool-4")
 
 
 def simulate(
     name: str,
     scenario: Scenario,
-    policies: Iterable[str] = tuple(POLICIES),
+    policies: Iterable[str] = (),
     *,
     progress: Callable[[str, int], None] = lambda policy, seed: None,
 ) -> SimulationReport:
-    """Run every policy over every seed of a scenario."""
+    """Run every policy over every seed of a scenario. Without `policies`: those that the scenario names, or the usual ones."""
     results: dict[str, PolicyResult] = {}
-    for policy in policies:
+    for policy in tuple(policies) or scenario.policies or USUAL:
         runs = []
         for seed in scenario.seeds:
             progress(policy, seed)

@@ -174,6 +174,8 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     clients: Annotated[int, msgspec.Meta(ge=1)] = 1
     #: Weights of clients that know of each other, as the jobs of one store do; one client for each weight.
     weights: tuple[Annotated[float, msgspec.Meta(gt=0)], ...] = ()
+    #: The policies that are compared, unless others are named.
+    policies: tuple[str, ...] = ()
     #: The error of estimates: the sigma of their logarithm.
     estimate_noise: Amount = 0.15
 

@@ -48,7 +48,9 @@ def output_of_kind(
 ) -> JobOutput:
     """The writer of the results of a run."""
     if isinstance(kind, ReportKind) and options.form == "folder":
-        from headway.wiring.review_folder import ReviewFolder  # A batch does not load what reviews need.
+        from headway.wiring.reviews.review_folder import (
+            ReviewFolder,
+        )  # A batch does not load what reviews need.
 
         return ReviewFolder(open_store, job, options)
     if isinstance(kind, ReportKind):

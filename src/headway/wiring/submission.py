@@ -26,12 +26,14 @@ from headway.jobs.find_or_add import (
     siblings_of,
 )
 from headway.jobs.kinds import KINDS, file_kind_of, run_kind_of
+from headway.stores.folder_lock import FolderLock
+from headway.stores.job_lock import is_locked
 from headway.stores.output_lock import OutputLock
 from headway.stores.records import LIVE, Job
 from headway.stores.store import Store
 from headway.wiring.run_plan import RunFlags, check_route
 from headway.wiring.steering.own_budget import BUDGET, budget_text
-from headway.wiring.store_access import job_lock, open_store
+from headway.wiring.store_access import job_folder, job_lock, open_store
 
 #: Prints one line.
 Say = Callable[[str], None]
@@ -86,7 +88,7 @@ def submitted(
 @contextmanager
 def reopened(config: Config, store: Store, job: Job, flags: RunFlags) -> Iterator[ReadyJob]:
     """An earlier job, with its locks."""
-    with job_lock(config, job.name), _output_lock(flags.output, job.name):
+    with job_lock(config, job.name), _tree_lock(config, store, job), _output_lock(flags.output, job.name):
         latest = store.job(job.name) or job  # Another process may have finished it a moment ago.
         yield ReadyJob(config, store, latest, flags.taken())
 
@@ -105,6 +107,7 @@ def _ingested(new: ReadyJob, source: JobSource, options: IngestOptions, say: Say
                 say(line)
             if not (siblings or predecessors or options.fresh or kept):
                 _say_why_new(store, source, say)
+            stack.enter_context(_tree_lock(config, store, job))
             flags = flags.to(_locked_output(stack, kind, flags.output, job.name, store, say))
             kind.claim_output(flags.output, job.name, store=store)
             check = check_route(config, os.environ)
@@ -155,6 +158,24 @@ def _about_outdated(output: OutputOptions, count: int) -> str:
     if count == 1:
         return f"{output.path.name} still has 1 answer of an input that is gone"
     return f"{output.path.name} still has {count:,} answers of inputs that are gone"
+
+
+def _tree_lock(config: Config, store: Store, job: Job) -> AbstractContextManager[object]:
+    """The lock of the folder that a job works on, if its kind has one."""
+    folder = file_kind_of(job).locked_folder(job)
+    if folder is None:
+        return nullcontext()
+
+    def busy() -> UsageError:
+        others = (one for one in store.jobs() if one.input == job.input and one.name != job.name)
+        running = [one.name for one in others if is_locked(job_folder(config, one.name) / "lock")]
+        who = f"job '{running[0]}'" if running else "another process"
+        return UsageError(
+            f"{folder} is being reviewed by {who}",
+            hint="one review runs at a time in a tree: wait until it ends",
+        )
+
+    return FolderLock(folder, busy)
 
 
 def _output_lock(output: OutputOptions, job: str) -> AbstractContextManager[object]:

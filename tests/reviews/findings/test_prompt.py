@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reviews.findings.answers import PATH, TEXT
 
-from headway.reviews.findings.review_prompt import PartPrompt, review_question, source_of_prompt
+from headway.reviews.findings.review_prompt import PartPrompt, review_questions, source_of_prompt
 from headway.reviews.findings.rubrics import RUBRICS, ReviewAxis, axis_digest
 from headway.reviews.findings.source_text import SourceText
 
@@ -17,7 +17,8 @@ SECURITY = RUBRICS["security"]
 
 
 def prompt(**changes: Any) -> str:
-    return review_question(SECURITY, PartPrompt(**{"path": PATH, "text": TEXT, **changes})).prompt
+    (question,) = review_questions([SECURITY], PartPrompt(**{"path": PATH, "text": TEXT, **changes}))
+    return question.prompt
 
 
 def test_six_rubrics_are_built_in() -> None:
@@ -28,7 +29,7 @@ def test_six_rubrics_are_built_in() -> None:
 
 def test_the_axes_of_a_part_differ_only_at_the_end() -> None:
     part = PartPrompt(path=PATH, text=TEXT)
-    questions = [review_question(axis, part) for axis in RUBRICS.values()]
+    questions = list(review_questions(RUBRICS.values(), part))
     assert len({question.system for question in questions}) == 1
     assert len({question.prompt for question in questions}) == len(RUBRICS)
     heads = {question.prompt.partition("Your task")[0] for question in questions}

@@ -92,6 +92,28 @@ def test_a_file_with_an_axis_without_answer_is_not_done(make_tree: Trees) -> Non
     assert tree.sent() == sent + 2 * len(FILES), "only what has no answer runs again, and is corrected once"
 
 
+def test_reviews_of_files_that_are_gone_or_fail_are_removed(make_tree: Trees) -> None:
+    tree = make_tree(answers=[{"contains": "xyzzy", "turns": ["no JSON"]}, {"turns": [report()]}])
+    axis = ("--axis", "tests")
+    tree.review(*axis)
+    folder = tree.root / ".headway/reviews"
+    tree.write(".headway/reviews/src/mine.review.md", "# `src/mine`\n\nNotes.\n")
+    tree.write(".headway/reviews/src/other.py.review.md", (folder / "src/one.py.review.md").read_text())
+    (tree.root / "src/deep/two.py").unlink()
+    (tree.root / "src/deep").rmdir()
+    tree.write("src/add.py", "xyzzy = 1\n")
+    tree.write("tests/a.py", "assert True\n")
+    other = tree.headway("review", "tests", "--model", "alpha/m", *axis)
+    assert other.code == 0, other.err
+    stay = {"src/mine.review.md", "src/one.py.review.md", "src/other.py.review.md", "tests/a.py.review.md"}
+    assert set(tree.reviews()) == {*stay, "src/add.py.review.md"}, (
+        "a review of another part sees what is gone"
+    )
+    assert not (folder / "src/deep").exists()
+    assert tree.review(*axis).code == 1
+    assert set(tree.reviews()) == stay, "the review of an earlier text is not left where the file failed"
+
+
 def test_refusals_of_some_axes_never_make_a_file_done(make_tree: Trees) -> None:
     tree = make_tree("[run]\nmax_attempts = 2", faults=["429/4"])
     done = tree.review()
@@ -207,6 +229,7 @@ def test_what_is_staged_is_reviewed_as_it_is_staged(tree: Tree) -> None:
     shown = tree.headway("show", json.loads(done.out)["job"], "src/one.py:correctness").out
     assert "staged" in shown
     assert "later" not in shown
+    assert "The change: 1 file is staged" in tree.review("--axis", "correctness", "--staged").out
     assert "changed while" not in done.err
 
 
@@ -226,11 +249,13 @@ def test_a_file_that_changes_while_it_is_reviewed_is_named(make_tree: Trees) -> 
     tree = make_tree(latency="300ms")
     changing = Timer(0.15, lambda: tree.write("src/one.py", "one = 'new'\n"))
     changing.start()
-    done = tree.review("--axis", "correctness")
+    done = tree.review("--axis", "correctness", "--json")
     changing.join()
     assert done.code == 0, done.err
+    assert json.loads(done.out)["changed_meanwhile"] == ["src/one.py"]
     assert "changed while the review ran: src/one.py" in done.err
-    assert "src/one.py" not in tree.review("--axis", "correctness").err
+    again = tree.review("--axis", "correctness", "--json")
+    assert ("src/one.py" in again.err, json.loads(again.out)["changed_meanwhile"]) == (False, [])
     assert tree.statuses()["src/one.py"] == "DONE"
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.reviews.running.conftest import Tree, Trees, finding, report
 
 from headway.forecast.review_forecast import EFFICIENCY
+from headway.wiring.store_access import open_store_file
 
 PRICES = "prices = {input = 1.0, output = 4.0}\n"
 AXES = ("--axis", "correctness", "--axis", "security")
@@ -29,9 +30,12 @@ def estimated(tree: Tree, *args: str) -> dict[str, Any]:
     return forecast
 
 
-def took_s(tree: Tree) -> float:
-    progress = tree.progress()
-    return float(progress["updated_utc"] - progress["started_utc"])
+def recorded_s(tree: Tree) -> float:
+    """How long all answers of the one job took together, those that were corrected as well."""
+    with open_store_file(str(tree.root / ".headway/headway.db"), read_only=True) as store:
+        [job] = store.jobs()
+        turns = [turn for route in store.routes(job.id) for turn in store.turn_totals(route.id)]
+    return sum(turn.took_s for turn in turns)
 
 
 def write_files(tree: Tree, count: int, version: int) -> None:
@@ -54,6 +58,7 @@ def test_before_any_review_three_quarters_of_the_files_count(tree: Tree) -> None
     assert (four["files"], four["rows"]) == (43, 86)
     assert any("4 files at a time are taken for 3" in note for note in four["notes"])
     assert not any("files at a time" in note for note in lanes["notes"])
+    assert any(note.endswith("the first review shows it") for note in lanes["notes"])
     # 256 tokens at 20 ms and half a second: 5.62 s for a file, 43 files, 3 at a time.
     assert four["time_s"]["estimate"] == pytest.approx(11 * 5.62 / EFFICIENCY, rel=0.05)
     assert lanes["time_s"]["estimate"] < four["time_s"]["estimate"]
@@ -67,16 +72,20 @@ CORRECTED = {"contains": "f10 =", "turns": [report(finding("not there")), report
 def test_after_a_review_time_and_cost_are_known(
     make_tree: Trees, answers: tuple[dict[str, Any], ...]
 ) -> None:
-    tree = make_tree(PRICES, latency="400ms", answers=(*answers, {"turns": [report()]}))
+    """The time of the run itself is compared in `make bench SECTION=reviews`: a busy machine would fail it here."""
+    tree = make_tree(PRICES, latency="200ms", answers=(*answers, {"turns": [report()]}))
     write_files(tree, 24, 1)
     assert tree.review(*AXES).code == 0
+    units = 27 * 2
+    mean_s = recorded_s(tree) / units
     write_files(tree, 40, 2)
     ahead = estimated(tree)
     assert ahead["requests"] == 80, "the files of the tree itself have not changed"
     assert not any("files at a time" in note for note in ahead["notes"])
+    shortest_s = 80 * mean_s / (4 * 2)  # Four files at a time, on two axes.
+    assert 0.9 * shortest_s < ahead["time_s"]["estimate"] < 2.0 * shortest_s
     done = tree.review(*AXES)
     assert done.code == 0, done.err
-    assert ahead["time_s"]["estimate"] == pytest.approx(took_s(tree), rel=0.15)
     cost = tree.progress()["totals"]["cost_usd"]
     assert ahead["cost_usd"]["estimate"] == pytest.approx(cost, rel=0.1)
 

@@ -139,7 +139,7 @@ def _baseline(settings: Config, flags: dict[str, Any]) -> str:
     if not named:
         return ""
     from headway.stores.output_lock import real_path
-    from headway.wiring.known_findings import must_be_known
+    from headway.wiring.reviews.known_findings import must_be_known
 
     must_be_known(settings, named)
     return str(real_path(Path(named))) if Path(named).is_file() else named

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from headway.batch.request_options import text_or_file
 from headway.config import Config
+from headway.display.reviews.change_summary import BASE, CHANGE, STAGED
 from headway.errors import UsageError
 from headway.reviews.files.changes import ChangedFiles, changed_files
 from headway.reviews.files.instructions import Instructions
@@ -81,8 +82,8 @@ def _changes(root: Path, flags: dict[str, Any]) -> ChangedFiles | None:
 
 def _shown_change(changes: ChangedFiles, flags: dict[str, Any]) -> dict[str, Any]:
     """The change as reports show it (`display/reviews/change_summary`)."""
-    base = "the index" if flags["staged"] else flags["changed"] or "HEAD"
-    return {"change": changes.overview(), "base": base}
+    base = STAGED if flags["staged"] else flags["changed"] or "HEAD"
+    return {CHANGE: changes.overview(), BASE: base}
 
 
 def _no_diff(path: str, first: int, last: int) -> str:

@@ -18,7 +18,7 @@ from headway.reviews.running.view import review_view
 from headway.safe_text import one_line
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.known_findings import without_known
+from headway.wiring.reviews.known_findings import without_known
 
 #: The exit code if a finding reaches --fail-on.
 REACHED: Final = 5
@@ -38,12 +38,13 @@ class Shown(msgspec.Struct, frozen=True):
 def show_results(store: Store, job: Job, code: int, plan: ReviewPlan, shown: Shown) -> int:
     """Print the results of a job whose run ended with this exit code; returns the code of the command."""
     view = without_known(store, shown.baseline, review_view(store, job))
+    moved = [] if shown.quiet and not shown.as_json else _changed_meanwhile(plan)
     if shown.as_json:
-        print_json(_fields(view))
+        print_json({**_fields(view), "changed_meanwhile": moved})
     elif not shown.quiet:
         echo_text(review_text(view, shutil.get_terminal_size().columns))
         echo(_ends(view))
-    if not shown.quiet and (moved := _changed_meanwhile(plan)):
+    if moved and not shown.quiet:
         say(_about_changed(moved))
     if view.state == "complete" and view.totals.skipped:
         say(f"this is a bug in headway: the job is complete, and {view.totals.skipped:,} files have no end")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -135,12 +135,16 @@ def run_options(command: Command) -> Command:
 
 def pace_options(command: Command) -> Command:
     """Add the flags of commands that run a job with outputs of its own kind."""
-    return _CONCURRENCY(own_pace_options(command))
+    return _CONCURRENCY(_with_pace(command, _PACE))
 
 
 def own_pace_options(command: Command) -> Command:
-    """The same for a command with a --concurrency of its own."""
-    for option in (json_option, quiet_option, *reversed((*_PACE, *_SHOWN, *_LOG_FORMAT))):
+    """The same for a command with a --concurrency of its own, and an order."""
+    return _with_pace(command, (option for option in _PACE if option is not order_option))
+
+
+def _with_pace(command: Command, pace: Iterable[Any]) -> Command:
+    for option in (json_option, quiet_option, *reversed((*pace, *_SHOWN, *_LOG_FORMAT))):
         command = option(command)
     return command
 

@@ -244,6 +244,13 @@ class LaneState:
             return NEVER, ""
         return at, ""
 
+    def waits_for_connections(self, entry: Entry) -> bool:
+        """Whether the unit fits only after requests have been written that started before it."""
+        unwritten = self.unwritten
+        return unwritten.count > 0 and not unwritten.leave_room(
+            self.limits.meters, entry.costs, self.caution.level
+        )
+
     def _last_caution(self, entry: Entry, caution: float) -> float:
         """The reserve for one of the last units: no more than those that follow it may need."""
         left = len(self.queue) + self.rendering

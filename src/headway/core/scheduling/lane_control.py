@@ -57,6 +57,7 @@ class LaneControl:
             lane.lane_budgets = tuple(map(self._lane_budget, event.spec.lane_budgets))
             if lane.account.name:
                 lane.windows = self._run.accounts.setdefault(lane.account.name, lane.windows)
+            self._run.done = False  # It may have units.
         else:
             lane.configure(event.spec.limits, now)
         self._run.dirty[lane.key] = lane
@@ -133,6 +134,7 @@ class LaneControl:
                 other.reopen(now)
                 self._run.notice(other, "reopened", Reopened())
                 self._run.dirty[other.key] = other
+        self._run.done = False  # Units that the end left behind may start.
 
     def set_limits(self, event: events.SetLimits, now: float) -> None:
         lane = self._run.lanes[event.lane]

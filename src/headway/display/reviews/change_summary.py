@@ -10,6 +10,8 @@ from headway.reviews.records import ReviewView
 #: Where the settings of a review have the lines, and what it was compared with.
 CHANGE: Final = "change"
 BASE: Final = "base"
+#: The base of what is staged. No revision has a blank in its name.
+STAGED: Final = "the index"
 
 
 def change_lines(view: ReviewView) -> list[str]:
@@ -19,8 +21,10 @@ def change_lines(view: ReviewView) -> list[str]:
 
 
 def change_title(view: ReviewView) -> str:
-    """ "The change: 3 files differ from main"."""
+    """ "The change: 3 files differ from main", or "The change: 3 files are staged"."""
     number = len(change_lines(view))
     base = view.settings.get(BASE)
+    if base == STAGED:
+        return f"The change: {count(number, 'file')} {'is' if number == 1 else 'are'} staged"
     against = f" from {base}" if isinstance(base, str) and base else ""
     return f"The change: {count(number, 'file')} {'differs' if number == 1 else 'differ'}{against}"

@@ -30,8 +30,7 @@ def write_review_markdown(file: BinaryIO, view: ReviewView) -> None:
 def file_markdown(review: FileReview, axes: tuple[str, ...] = ()) -> str:
     """The review of one file. `axes` gives the order of its axes."""
     lines = [
-        f"# {in_code(review.path)}",
-        "",
+        *_heading(review.path),
         _state(review),
         "",
         *_axis_lines(review, axes),
@@ -40,6 +39,15 @@ def file_markdown(review: FileReview, axes: tuple[str, ...] = ()) -> str:
     if not counting(review):
         lines += [_nothing(review), ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def is_file_markdown(text: str, path: str) -> bool:
+    """Whether a text begins like the review of this file."""
+    return text.startswith("\n".join([*_heading(path), "**"]))
+
+
+def _heading(path: str) -> list[str]:
+    return [f"# {in_code(path)}", ""]
 
 
 def _report(view: ReviewView) -> Iterator[str]:

@@ -70,15 +70,16 @@ class ReviewQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return [{"role": "system", "content": self.system}, {"role": "user", "content": self.prompt}]
 
 
-def review_question(axis: ReviewAxis, part: PartPrompt) -> ReviewQuestion:
-    """The question about a part of a file on one axis."""
-    sections = [*_file_sections(part), _task(axis, part)]
-    return ReviewQuestion(system=SYSTEM, prompt="\n\n".join(sections), schema=FINDINGS_SCHEMA)
+def review_questions(axes: Iterable[ReviewAxis], part: PartPrompt) -> Iterator[ReviewQuestion]:
+    """The questions about a part of a file, one for each axis. They begin alike: what shows the file is made once."""
+    shown = "\n\n".join(_file_sections(part))
+    for axis in axes:
+        yield ReviewQuestion(system=SYSTEM, prompt=f"{shown}\n\n{_task(axis, part)}", schema=FINDINGS_SCHEMA)
 
 
 def numbered(lines: Iterable[str], first_line: int = 1) -> str:
     """Lines with their numbers and a bar, as models see them."""
-    return "\n".join(f"{number:>5}| {line}" for number, line in enumerate(lines, first_line))
+    return "\n".join([f"{number:>5}| {line}" for number, line in enumerate(lines, first_line)])
 
 
 def barred(text: str) -> str:
@@ -87,7 +88,7 @@ def barred(text: str) -> str:
 
 
 def source_of_prompt(prompt: str) -> SourceText:
-    """The path and the lines that `review_question` put into a prompt. Raises ValueError for another text."""
+    """The path and the lines that `review_questions` put into a prompt. Raises ValueError for another text."""
     head, found, rest = prompt.partition(f"\n{_LINES}\n")
     if not found or not head.startswith(_PATH):
         raise ValueError("this is no question about a file")

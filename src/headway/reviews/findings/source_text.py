@@ -30,7 +30,9 @@ def squeezed(text: str) -> str:
 
 def lines_of(text: str) -> list[str]:
     """The lines of a text as git counts them: a line feed ends a line, with or without a carriage return before it."""
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    lines = text.split("\n")
+    if "\r" in text:
+        lines = [line.removesuffix("\r") for line in lines]
     if lines[-1] == "":
         lines.pop()
     return lines

@@ -18,7 +18,7 @@ from headway.reviews.findings.silencing import silenced
 from headway.reviews.findings.source_text import SourceText
 from headway.reviews.findings.verification import after_verdicts, must_be_verified
 from headway.reviews.records import FileReview, FileStatus, Finding
-from headway.reviews.running.review_form import KeptFiles, form_of, kept_files, kept_text
+from headway.reviews.running.review_form import KeptFiles, form_of, kept_text
 from headway.reviews.running.unit_names import VERIFY, verify_unit
 from headway.stores.records import Job, UnitResult
 from headway.stores.store import Store
@@ -54,7 +54,7 @@ class FileResults:
     def __init__(self, store: Store, job: Job) -> None:
         self.store, self._job = store, job
         self._form = form_of(job)
-        self.files: KeptFiles = kept_files(store, job)
+        self.files = KeptFiles(store, job)
 
     def all(self) -> Iterator[FileReview]:
         """Every file, in order."""

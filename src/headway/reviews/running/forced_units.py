@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from headway.reviews.running.review_form import kept_files
+from headway.reviews.running.review_form import KeptFiles
 from headway.reviews.running.unit_names import verify_unit
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -12,7 +12,7 @@ from headway.stores.store import Store
 
 def forced_units(store: Store, job: Job, is_meant: Callable[[str], bool]) -> Iterator[int]:
     """The units (by index) of the files whose path is meant."""
-    files = kept_files(store, job)
+    files = KeptFiles(store, job)
     for file in files:
         if is_meant(file.path):
             yield from range(file.first, file.first + files.count(file))

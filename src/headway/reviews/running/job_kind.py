@@ -22,7 +22,7 @@ from headway.jobs.unit_report import Section, UnitReport, UnitText
 from headway.reviews.records import ReviewView
 from headway.reviews.running.answer_check import route_check
 from headway.reviews.running.file_results import FileResults
-from headway.reviews.running.review_form import REVIEW, form_of, kept_files
+from headway.reviews.running.review_form import REVIEW, first_units, form_of
 from headway.reviews.running.review_requests import turns_in
 from headway.reviews.running.unit_names import VERIFY
 from headway.reviews.running.verification_units import VerificationUnits
@@ -68,9 +68,8 @@ class ReviewKind(ReportKind):
         most = limits_of(job).concurrency
         if not most:
             return None
-        files = kept_files(store, job)
-        units = files.units
-        return UnitGroups(most, lambda index: files.number_of(index) + 1 if index < units else 0)
+        files = first_units(store, job)
+        return UnitGroups(most, lambda index: files.number_of(index) + 1 if index < files.units else 0)
 
     def with_providers(self, config: Config, job: Job) -> Config:
         """In input order, so that files are finished one after the other."""
@@ -78,6 +77,10 @@ class ReviewKind(ReportKind):
 
     def route_policies(self, job: Job) -> Mapping[str, RoutePolicy]:
         return dict.fromkeys((*form_of(job).axes, VERIFY), _PATIENT)
+
+    def locked_folder(self, job: Job) -> Path:
+        """One review runs at a time in a tree, whatever its records and its folder of reviews are."""
+        return Path(form_of(job).root)
 
     # -- results ----------------------------------------------------------------------------------------------------------
 
@@ -106,7 +109,7 @@ class ReviewKind(ReportKind):
 
     def output(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> JobOutput:
         """Reports are made by `wiring`."""
-        raise AssertionError("reviews are written by wiring.review_folder")
+        raise AssertionError("reviews are written by wiring.reviews.review_folder")
 
     def rows(self, store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:
         """Every file as it is now, a line of JSON each, whatever units are asked for."""

@@ -6,8 +6,9 @@ The form is small: the form of every job is read by `headway jobs`. Files and th
 from __future__ import annotations
 
 import zlib
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,7 @@ TEXTS: Final = "texts"
 LEFT_OUT: Final = "left_out"
 #: Values that are read at once.
 _PAGE: Final = 2_000
+_FILES_PAGE: Final = 200
 #: Compressing more costs more time than it saves space.
 _FAST: Final = 1
 
@@ -87,35 +89,61 @@ def _values(store: Store, job: int, name: str) -> Iterator[bytes]:
         first += len(page)
 
 
-class KeptFiles(Sequence[KeptFile]):
-    """All files of a job, with the file of each unit."""
+class FirstUnits:
+    """Where the units of each file begin: eight bytes a file."""
 
-    def __init__(self, files: Sequence[KeptFile], axes: int) -> None:
-        self._files = files
-        self._firsts = [file.first for file in files]
-        #: Judging units per part.
-        self._axes = axes
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._files[number]
-
-    def __len__(self) -> int:
-        return len(self._files)
+    def __init__(self, files: Iterable[KeptFile], axes: int) -> None:
+        self._firsts = array("q")
+        #: How many units judge an axis. Those that verify come after them.
+        self.units = 0
+        for file in files:
+            self._firsts.append(file.first)
+            self.units = file.first + len(file.parts) * axes
 
     @property
-    def units(self) -> int:
-        """How many units judge an axis. Those that verify come after them."""
-        return self._files[-1].first + self.count(self._files[-1]) if self._files else 0
-
-    def count(self, file: KeptFile) -> int:
-        """How many units judge a file."""
-        return len(file.parts) * self._axes
+    def files(self) -> int:
+        """How many files there are."""
+        return len(self._firsts)
 
     def number_of(self, index: int) -> int:
         """The number of the file of a unit (by its index) that judges an axis."""
         return bisect_right(self._firsts, index) - 1
 
 
-def kept_files(store: Store, job: Job) -> KeptFiles:
-    """The files of a job. In memory each takes a few hundred bytes."""
-    return KeptFiles([_decode_file(value) for value in _values(store, job.id, FILES)], len(form_of(job).axes))
+class KeptFiles(Sequence[KeptFile]):
+    """All files of a job, with the file of each unit. Files are read when they are needed, a page at a time: a large tree takes no memory."""
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store, self._job = store, job.id
+        #: Judging units per part.
+        self._axes = len(form_of(job).axes)
+        self.of_units = first_units(store, job)
+        self._page: list[KeptFile] = []
+        self._page_number = -1
+
+    def __getitem__(self, number: Any) -> Any:
+        page, place = divmod(number, _FILES_PAGE)
+        if page != self._page_number:
+            values = self._store.values(self._job, FILES, page * _FILES_PAGE, _FILES_PAGE)
+            self._page, self._page_number = list(map(_decode_file, values)), page
+        return self._page[place]
+
+    def __len__(self) -> int:
+        return self.of_units.files
+
+    def __iter__(self) -> Iterator[KeptFile]:
+        return map(_decode_file, _values(self._store, self._job, FILES))
+
+    def count(self, file: KeptFile) -> int:
+        """How many units judge a file."""
+        return len(file.parts) * self._axes
+
+
+def first_units(store: Store, job: Job) -> FirstUnits:
+    """The files of a job, for a caller who only asks which file a unit is about."""
+    return FirstUnits(each_kept_file(store, job), len(form_of(job).axes))
+
+
+def each_kept_file(store: Store, job: Job) -> Iterator[KeptFile]:
+    """One after the other."""
+    return map(_decode_file, _values(store, job.id, FILES))

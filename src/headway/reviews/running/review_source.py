@@ -21,7 +21,7 @@ from headway.engine.run_spec import UnitGroups
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
 from headway.reviews.files.source_bytes import SourceBytes, UnreadableSource, source_lines
 from headway.reviews.files.splitting import head_of, part_lines
-from headway.reviews.findings.review_prompt import PartPrompt, review_question
+from headway.reviews.findings.review_prompt import PartPrompt, review_questions
 from headway.reviews.findings.rubrics import ReviewAxis, axis_digest
 from headway.reviews.records import ReviewedFile
 from headway.reviews.running.review_form import (
@@ -197,7 +197,7 @@ class _ReviewIntake:
                 continue
             first = self.units + len(units)
             kept.append(file_value(KeptFile(file.path, file.size, file.hash, first, file.parts)))
-            texts.append(text_value("".join(f"{line}\n" for line in lines)))
+            texts.append(text_value(_text(lines)))
             units += self._units(file, lines)
         self._sink.add_values(self._job, FILES, self._files, kept)
         self._sink.add_values(self._job, TEXTS, self._files, texts)
@@ -238,9 +238,10 @@ class _ReviewIntake:
 
     def _units(self, file: ReviewedFile, lines: Sequence[str]) -> Iterator[NewUnit]:
         for prompt in _prompts(self._plan, file, lines):
-            for axis, route in zip(self._plan.axes, self._routes, strict=True):
+            questions = review_questions(self._plan.axes, prompt)
+            for axis, route, question in zip(self._plan.axes, self._routes, questions, strict=True):
                 unit = axis_unit(file.path, axis.name, prompt.part - 1)
-                row = self._requests.row(unit, review_question(axis, prompt))
+                row = self._requests.row(unit, question)
                 yield NewUnit(unit, route, row.path, row.body, row.chars, int(row.max_tokens), family=_FAMILY)
 
     def _target(self, config: Config, model: str | None, check: RouteCheck) -> Target:
@@ -256,6 +257,10 @@ class _ReviewIntake:
         )
 
 
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(lines) + "\n" if lines else ""
+
+
 def _prompts(plan: ReviewPlan, file: ReviewedFile, lines: Sequence[str]) -> Iterator[PartPrompt]:
     """The parts of a file as questions show them."""
     head = ""
@@ -264,7 +269,7 @@ def _prompts(plan: ReviewPlan, file: ReviewedFile, lines: Sequence[str]) -> Iter
     for part in file.parts:
         yield PartPrompt(
             path=file.path,
-            text="".join(f"{line}\n" for line in part_lines(lines, part)),
+            text=_text(part_lines(lines, part)),
             first_line=part.first_line,
             part=part.number + 1,
             parts=len(file.parts),

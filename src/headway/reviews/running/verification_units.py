@@ -42,7 +42,8 @@ class VerificationUnits:
             return ()
         results = self._results_of(store)
         files = results.files
-        numbers = sorted({files.number_of(index) for index in ended if index < files.units})
+        units = files.of_units
+        numbers = sorted({units.number_of(index) for index in ended if index < units.units})
         made = (self._unit(store, results, number) for number in numbers)
         return [unit for unit in made if unit is not None]
 

@@ -1,7 +1,8 @@
 """The results of a review while it runs: a file for each reviewed file, `PATH.review.md`, and the states of all files for `progress.json`.
 
 A review is written when all axes of its file have an answer: as a whole, or not at all. A run writes what is missing, so a file that was not
-written before a crash is written by the next run. Reports over all files are written at the end.
+written before a crash is written by the next run. If a file fails, its earlier review is removed: it is about another text or other axes. At
+the end the reviews of files that are gone are removed, and reports over all files are written.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from headway.reviews.running.view import review_view
 from headway.stores.files import Replacement
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.known_findings import without_known
+from headway.wiring.reviews.known_findings import without_known
+from headway.wiring.reviews.stale_reviews import SUFFIX, remove_review, remove_stale_reviews
 
-SUFFIX: Final = ".review.md"
 #: The longest name of a file that file systems allow, in bytes, and what a cut name ends with.
 _LONGEST: Final = 255
 _HASH_BYTES: Final = 8
 #: Files that are read at once.
 _PAGE: Final = 200
 _WHOLE: Final = frozenset({"DONE", "CACHED"})
+_FAILED: Final = frozenset({"ERROR", "TIMEOUT"})
 
 
 class FileState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -94,9 +96,10 @@ class ReviewFolder:
             n for n, state in enumerate(known) if n in ended or state is None or state.status not in _WHOLE
         )
         self._publish()
+        job = store.job(self._job.name) or self._job
+        remove_stale_reviews(store, job, self._options)
         if not self._options.more:
             return
-        job = store.job(self._job.name) or self._job
         view = without_known(store, self._options.baseline or "", review_view(store, job))
         for path in self._options.more:
             if str(path) == self._options.baseline:
@@ -107,6 +110,8 @@ class ReviewFolder:
         if self._store is not None:
             self._store.close()
             self._store = None
+            del self._results  # The results that are printed at the end are read anew.
+            self._states = {}
 
     def progress(self) -> Mapping[str, Any]:
         """The fields of `progress.json` as they were last published."""
@@ -118,14 +123,15 @@ class ReviewFolder:
         if self._store is None:
             self._store = self._open_store()
             self._results = FileResults(self._store, self._job)
-            self._numbers = {file.path: number for number, file in enumerate(self._results.files)}
+            verified = self._results.files if form_of(self._job).verifies else ()
+            self._numbers = {file.path: number for number, file in enumerate(verified)}
         return self._store
 
     def _number_of(self, index: int) -> int | None:
         """The number of the file of a unit."""
         files = self._results.files
-        if index < files.units:
-            return files.number_of(index)
+        if index < files.of_units.units:
+            return files.of_units.number_of(index)
         path = verified_path(self._opened().custom_id(self._job.id, index))
         return None if path is None else self._numbers.get(path)
 
@@ -138,6 +144,8 @@ class ReviewFolder:
             self._states[review.path], self._is_changed = state, True
             if review.status in _WHOLE:
                 write_review(self._options.path, review, self._axes)
+            elif review.status in _FAILED:
+                remove_review(self._options.path, review_path(self._options.path, review.path), review.path)
 
     def _reviews(self, numbers: Iterator[int]) -> Iterator[FileReview]:
         while page := list(islice(numbers, _PAGE)):
