@@ -17,7 +17,12 @@ def test_a_running_job_takes_its_cap_at_once(stage: Stage) -> None:
         wait_for("an answer", lambda: "succeeded" in stage.statuses().values())
         done = stage.run("budget", "j", "0.001", "--json")
         fields = json.loads(done.stdout)
-        assert (fields["job"], fields["max_cost_usd"], fields["running"], fields["taken"]) == ("j", 0.001, True, True)
+        assert (fields["job"], fields["max_cost_usd"], fields["running"], fields["taken"]) == (
+            "j",
+            0.001,
+            True,
+            True,
+        )
         run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 3
     assert 0 < list(stage.statuses().values()).count("succeeded") < stage.units
@@ -31,7 +36,9 @@ def test_a_job_that_does_not_run_keeps_its_cap_for_every_later_run(stage: Stage,
     assert said.out == "job j: at most $0.002 from its next run on\n"
     for _ in range(2):
         again = headway("resume", "j")
-        assert (again.code, "the job's own budget applies: at most $0.002" in again.err) == (3, True), again.err
+        assert (again.code, "the job's own budget applies: at most $0.002" in again.err) == (3, True), (
+            again.err
+        )
     assert headway("budget", "j", "0").out.startswith("job j: no cap on its cost from its next run on")
     last = headway("resume", "j")
     assert (last.code, "no cap on its cost" in last.err) == (0, True), last.err

@@ -11,6 +11,8 @@ import pytest
 from tests.crash.stage import Stage
 from tests.dashboard.dashboard_process import DashboardProcess, dashboard, one_attempt_stage
 
+from headway.cli import main
+
 READING = (
     "/api/jobs",
     "/api/jobs/j",
@@ -187,3 +189,14 @@ def test_a_token_file_keeps_the_url_and_must_be_private(tmp_path: Path) -> None:
     if (tmp_path.stat().st_mode & stat.S_IXOTH) and (tmp_path.parent.stat().st_mode & stat.S_IXOTH):
         assert "chmod 600" in stage.run("ui", "--token-file", "token").stderr
     assert list((tmp_path / ".headway").glob("*")) == [] if (tmp_path / ".headway").exists() else True
+
+
+def test_without_the_extra_one_line_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["ui"]) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert line.startswith("headway: the dashboard needs starlette and uvicorn — ")
+    assert "install" in line
+    assert "[ui]" in line

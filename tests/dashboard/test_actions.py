@@ -37,6 +37,7 @@ def test_a_run_is_steered_to_its_end(stage: Stage) -> None:
         assert stage.run("run", "in.jsonl", "--name", "j", "--detach").returncode == 0
         _pause_and_resume(page)
         _new_limits(page)
+        _a_new_budget(page)
         _cancel_one_unit_and_the_job(page)
         _resume_in_the_background(stage, page)
         _what_cannot_be_done(page)
@@ -64,6 +65,17 @@ def _new_limits(page: DashboardProcess) -> None:
         assert page.post(path, body).status == 400
     assert page.post("/api/lanes/sh/limits", {"rpm": 1}).status == 400, "a provider is no lane"
     assert page.post("/api/lanes/sh%2Fsh/reopen").json["text"] == "asked job j to try sh/sh again"
+
+
+def _a_new_budget(page: DashboardProcess) -> None:
+    assert (
+        "asked job j to keep to at most $5"
+        in page.post("/api/jobs/j/budget", {"max_cost_usd": 5}).json["text"]
+    )
+    assert page.get("/api/jobs/j").json["budget_usd"] == 5
+    assert page.post("/api/jobs/j/budget", {"max_cost_usd": -1}).status == 400
+    assert page.post("/api/jobs/j/budget", {}).status == 400
+    assert page.post("/api/jobs/j/budget", {"max_cost_usd": 0}).status == 200
 
 
 def _cancel_one_unit_and_the_job(page: DashboardProcess) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,8 @@ def _check_running(page: DashboardProcess, watched: EventReader, everything: Eve
     [lane] = details["lanes"]
     assert (lane["lane"], lane["in_flight"], lane["window"], lane["stopped"]) == ("sh/sh", 1, 4, None)
     assert details["parts"] == {"flow": False, "eval": False, "review": False, "agents": True}
+    numbers = page.send("GET", "/metrics", {"Authorization": f"Bearer {page.token}"}).body.decode()
+    assert re.search(r'headway_units\{job="j",status="succeeded"\} 1\b', numbers), numbers
     [known] = page.get("/api/lanes").json["lanes"]
     assert known["jobs"][0]["job"] == "j"
     wait_for(

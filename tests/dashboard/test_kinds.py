@@ -109,7 +109,12 @@ def test_a_flow_is_a_graph_with_its_figures_and_its_question(page: DashboardProc
     job = page.get("/api/jobs/flow").json
     assert job["state"] == "parked"
     assert job["nodes"]["publish"]["waiting"] == ["publish"]
-    assert any("headway approve flow publish" in one["do"] for one in job["trouble"])
+    [waits] = [one for one in job["trouble"] if one["node"] == "publish"]
+    assert (waits["command"], waits["action"]["body"]) == (
+        "headway approve flow publish",
+        {"node": "publish"},
+    )
+    assert waits["do"] == "Approve or reject it; then resume the job."
 
 
 def test_an_eval_is_paged_by_rows_and_has_its_figures(page: DashboardProcess) -> None:

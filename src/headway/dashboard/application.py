@@ -29,6 +29,7 @@ from headway.dashboard.records.job_reading import NoSuchJob, NoSuchUnit, RecordP
 from headway.dashboard.records.record_reader import RecordReader
 from headway.display.terminal import echo_text
 from headway.errors import HeadwayError, JobBusy, NoRecords, StoreError, UsageError
+from headway.metrics.store_metrics import StoreMetrics
 
 #: Addresses of the page: its scripts show what each is about.
 _PAGES: Final = ("/", "/jobs", "/jobs/{rest:path}", "/lanes", "/lanes/{rest:path}")
@@ -44,15 +45,22 @@ class Dashboard:
     """The application and what it holds open."""
 
     def __init__(
-        self, place: RecordPlace, reader: RecordReader, address: BindAddress, secrets: AccessSecrets
+        self,
+        place: RecordPlace,
+        reader: RecordReader,
+        metrics: StoreMetrics,
+        address: BindAddress,
+        secrets: AccessSecrets,
     ) -> None:
         self._place, self._reader, self._secrets = place, reader, secrets
         self._broadcast = Broadcast(reader)
+        self._metrics = metrics
         self._files = page_files()
         routes = [
             *(Route(path, self._page) for path in _PAGES),
             Route("/assets/{name:path}", self._asset),
             Route("/api/events", self._events),
+            Route("/metrics", self._metrics_page),
             *(Route(path, self._reading(path, answer)) for path, answer in ANSWERS.items()),
             *(Route(path, self._action(act), methods=["POST"]) for path, act in ACTIONS.items()),
         ]
@@ -92,6 +100,15 @@ class Dashboard:
 
     async def _events(self, request: Request) -> Response:
         return await event_stream(request, self._place, self._reader, self._broadcast)
+
+    async def _metrics_page(self, request: Request) -> Response:
+        """All numbers for Prometheus, which sends the token as a bearer."""
+        accept = request.headers.get("accept", "")
+        try:
+            text, kind = await self._reader.run(lambda: self._metrics.text(accept))
+        except NoRecords:
+            return Response(b"", media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(text, headers={"content-type": kind})
 
     def _reading(self, path: str, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         """The endpoint of an answer, which is made in a thread."""

@@ -117,7 +117,7 @@ def record(db: Database, batch: WriteBatch) -> None:
         many("add_line", [line_row(base, row) for row in batch.transcripts])
     _commit_rest(db, batch)
     _commit_counts(db, batch)
-    if batch.samples:
+    if batch.samples or batch.waits:
         add_samples(db, batch)
 
 

@@ -1124,5 +1124,12 @@ SELECT id, uid FROM attempts WHERE id > ? ORDER BY id LIMIT ?;
 -- name: lanes_named
 SELECT id FROM lanes WHERE name = ?;
 
+-- name: tally_attempts
+SELECT lane, outcome, kind, count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_usd), 0.0)
+FROM attempts WHERE id > ? AND id <= ? GROUP BY lane, outcome, kind;
+
+-- name: tally_waits
+SELECT lane, reason, sum(seconds) FROM lane_waits GROUP BY lane, reason;
+
 -- name: set_settings
 UPDATE jobs SET settings = ? WHERE id = ?;

@@ -23,6 +23,7 @@ from headway.stores.answer_cache import AnswerCache, answer_added
 from headway.stores.client_claims import ClientClaims
 from headway.stores.commit import add_units, check_owner, record, run_again
 from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
+from headway.stores.lane_tally import LaneTally
 from headway.stores.records import (
     COUNTED,
     AttemptView,
@@ -118,6 +119,7 @@ class Store:
         self.clients = ClientClaims(db)
         #: How jobs went over time.
         self.samples = Samples(db)
+        self.tally = LaneTally(db)
         #: Units in lists.
         self.lists = UnitLists(db)
 

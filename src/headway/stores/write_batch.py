@@ -73,6 +73,7 @@ class WriteBatch:
         "samples",
         "skipped",
         "state",
+        "took_s",
         "transcripts",
         "ungrown",
         "units",
@@ -142,6 +143,8 @@ class WriteBatch:
         self.processes: dict[WorkerRecord, WorkerState] = {}
         self.done_commands: list[tuple[int, float]] = []
         self.state: tuple[State, float | None] | None = None
+        #: How long its commit took; the writer fills it in.
+        self.took_s = 0.0
         #: Samples of the lanes, and (lane, reason, limit) → seconds waited. They wait for a commit that happens anyway.
         self.samples: list[RunSample] = []
         self.waits: dict[tuple[int, str, str], float] = {}

@@ -8,6 +8,7 @@ intent is durable now. A commit that fails stops the writer: the engine is calle
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -79,7 +80,9 @@ class Writer:
         try:
             with self._open() as store:
                 while (batch := self._next()) is not None:
+                    began_at = time.monotonic()
                     store.commit(batch)
+                    batch.took_s = time.monotonic() - began_at
                     self.commits += 1
                     with self._condition:
                         self._busy = False  # Before the engine is called: it calls `kick`.

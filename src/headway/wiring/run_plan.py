@@ -26,12 +26,14 @@ from headway.config import (
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import LaneBudget, LaneSpec, Price
 from headway.display.log_file import Format
+from headway.engine.attempt_tracer import AttemptTracer
 from headway.engine.cache_keys import CacheUse, ModelAddress
 from headway.engine.run_spec import AttemptListener, PriceList, RunLane, RunSpec, UnitRoute
 from headway.errors import ConfigError
 from headway.jobs.base import AnswerCheck, OutputOptions, RoutePolicy
 from headway.jobs.kinds import run_kind_of
 from headway.jobs.run_settings import ADDRESSES, CONCURRENCY, LIMITS, UNTIL, FileLimits, limits_of
+from headway.metrics.open_port import MetricsSocket
 from headway.providers.adapter import Adapter
 from headway.providers.dialects.addresses import root_of
 from headway.providers.limits.profiles import profile_for
@@ -57,6 +59,19 @@ from headway.wiring.usage_history import lengths_seen
 
 _NO_POLICY: Final = RoutePolicy()
 NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+#: Makes the tracer of a run, from its settings and its job.
+TraceFactory = Callable[[Config, Store, Job], AttemptTracer]
+
+
+class WatchFlags(msgspec.Struct, frozen=True):
+    """The flags --metrics, --notify, --notify-hold and --otel. The port is open already; None: as headway.toml says."""
+
+    metrics: MetricsSocket | None = None
+    notify: tuple[str, ...] = ()
+    notify_hold_s: float | None = None
+    otel: bool | None = None
 
 
 class RunFlags(msgspec.Struct, frozen=True):
@@ -92,6 +107,10 @@ class RunFlags(msgspec.Struct, frozen=True):
     until: str = ""
     #: One more unit over the results of all others.
     then: ThenUnit = ThenUnit()
+    #: How the run is watched from outside.
+    watch: WatchFlags = WatchFlags()
+    #: Makes what follows units and attempts for another system; None: nothing does.
+    trace: TraceFactory | None = None
 
     def taken(self) -> RunFlags:
         """These flags for a job that was just locked."""
@@ -173,6 +192,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         end_state=run_kind_of(job).end_state,
         first=flags.first,
         listener=flags.listener,
+        tracer=None if flags.trace is None else flags.trace(config, store, job),
         exclusive=own_groups,
     )
 

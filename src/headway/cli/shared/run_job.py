@@ -24,7 +24,7 @@ from headway.display.run_text import STOPPED_EARLY, RunSummary, output_text, qui
 from headway.display.stop_advice import stop_lines
 from headway.display.terminal import echo_text
 from headway.display.usage_text import saved_text
-from headway.engine.observer import Display
+from headway.engine.observer import Display, Observer
 from headway.engine.run_result import RunResult
 from headway.errors import HeadwayError, JobTaken, UsageError
 from headway.jobs.base import FileJobKind, OutputOptions, ReportKind, spent_budgets
@@ -39,7 +39,8 @@ from headway.stores.run_summary import PrintedSummary, clear_summary, write_summ
 from headway.stores.store import Store
 from headway.wiring.agent_work import AgentOptions, is_program, kept_count
 from headway.wiring.run_execution import EXIT_CODES, rewrite, run
-from headway.wiring.run_plan import RunFlags, then_of
+from headway.wiring.run_plan import RunFlags, WatchFlags, then_of
+from headway.wiring.run_watching import watched
 from headway.wiring.store_access import job_folder, open_store
 from headway.wiring.submission import ReadyJob
 
@@ -89,7 +90,24 @@ def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **
         nodes=_nodes(kind, flags.get("concurrency")),
         until=flags.get("until") or "",
         agents=AgentOptions(flags["worktree"], flags["shared_directory"], tuple(flags["collect"])),
+        watch=_watch_of(flags),
     )
+
+
+def _watch_of(flags: Mapping[str, Any]) -> WatchFlags:
+    """The flags for what watches the run. The port of --metrics is opened here, before anything is read."""
+    metrics: str | None = flags.get("metrics")
+    port = None
+    if metrics is not None:
+        from headway.metrics.open_port import MetricsSocket, parse_address
+
+        port = MetricsSocket(parse_address(metrics))
+    hold: str | None = flags.get("notify_hold")
+    try:
+        hold_s = None if hold is None else parse_duration(hold)
+    except ValueError as error:
+        raise UsageError(f"--notify-hold: {error}") from None
+    return WatchFlags(port, tuple(flags.get("notify") or ()), hold_s, flags.get("otel"))
 
 
 def _nodes(kind: FileJobKind, concurrency: int | None) -> int | None:
@@ -182,7 +200,7 @@ def run_ready(
         ):
             logs = [one for one in (log, run_log) if one is not None]
             displays = [one for one in (display, events) if one is not None]
-            ending, lines, as_data = _run(ready, displays, logs, as_json=as_json)
+            ending, lines, as_data = _watched_run(ready, displays, logs, as_json=as_json)
         if detachment is None:
             if not as_json:
                 _show_then(store, store.job(job.name) or job, flags, quiet=quiet)
@@ -209,8 +227,36 @@ def _shown_as(progress: str, flags: RunFlags) -> str:
     return progress
 
 
-def _run(
+def _watched_run(
     ready: ReadyJob, displays: Sequence[Display], logs: Sequence[LogFile], *, as_json: bool
+) -> tuple[RunResult, list[str], dict[str, Any]]:
+    """Run a job with what watches it from outside."""
+    config, store, job, flags = ready
+
+    def show(text: str) -> None:
+        for display in (*logs, *displays):
+            display.say(text)
+
+    def warn(text: str) -> None:  # The displays are closed by then.
+        for log in logs:
+            log.say(text)
+        if displays:
+            say(text)
+
+    with watched(config, job, flags, show, warn) as watch:
+        ready = ready._replace(flags=msgspec.structs.replace(flags, trace=watch.trace))
+        done = _run(ready, displays, logs, watch.observers, as_json=as_json)
+        watch.ended(job.name, done[0].state, _exit_code(store, job, flags, done[0]))
+    return done
+
+
+def _run(
+    ready: ReadyJob,
+    displays: Sequence[Display],
+    logs: Sequence[LogFile],
+    observers: Sequence[Observer],
+    *,
+    as_json: bool,
 ) -> tuple[RunResult, list[str], dict[str, Any]]:
     """Run a job; returns how it ended, its summary, and the same as JSON if that is needed."""
     config, store, job, flags = ready
@@ -218,7 +264,7 @@ def _run(
     before = _without_again(store, job, flags)
     clear_summary(folder)
     try:
-        ending = run(config, store, job, flags, [*logs, *displays])
+        ending = run(config, store, job, flags, [*logs, *displays], observers)
     except HeadwayError as error:
         _add_next_step(error, config, store, job)
         raise

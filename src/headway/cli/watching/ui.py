@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headway.dashboard.access.access_secrets import AccessSecrets
     from headway.dashboard.access.address import BindAddress
     from headway.dashboard.records.job_reading import RecordPlace
+    from headway.stores.store import Store
 
 PORT: Final = 8484
 _PACKAGES: Final = ("starlette", "uvicorn")
@@ -128,16 +129,20 @@ def _serve(
     from headway.dashboard.application import Dashboard
     from headway.dashboard.records.record_reader import RecordReader
     from headway.dashboard.server import serve
+    from headway.metrics.store_metrics import StoreMetrics
     from headway.wiring.store_access import open_store_read_only
 
-    reader = RecordReader(lambda: open_store_read_only(settings))
+    def open_store() -> Store:
+        return open_store_read_only(settings)
+
+    reader, metrics = RecordReader(open_store), StoreMetrics(open_store, place.jobs_folder)
     url = secrets.url(address.url)
 
     def announce() -> Callable[[], None]:
         _say_where(url, address)
         return open_browser(url) if opens else lambda: None
 
-    serve(Dashboard(place, reader, address, secrets), listener, announce)
+    serve(Dashboard(place, reader, metrics, address, secrets), listener, announce)
 
 
 def _say_where(url: str, address: BindAddress) -> None:

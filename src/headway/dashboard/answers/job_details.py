@@ -20,9 +20,10 @@ from headway.reports.prediction import SETTING as PREDICTION
 from headway.reports.prediction import comparison
 from headway.stores.records import Job
 from headway.stores.store import Store
+from headway.wiring.steering.own_budget import BUDGET
 
 #: Settings that are of no use to a reader.
-_LEFT_OUT: Final = frozenset({PREDICTION, "addresses", "providers", "run"})
+_LEFT_OUT: Final = frozenset({PREDICTION, BUDGET, "addresses", "providers", "run"})
 
 
 def job_details(place: RecordPlace, store: Store, reading: JobReading) -> dict[str, Any]:
@@ -60,7 +61,8 @@ def failure_rows(place: RecordPlace, job: Job) -> list[dict[str, Any]]:
 
 def budget_of(job: Job) -> float | None:
     """The most that the job may cost; None without a cap."""
-    return float(job.settings.get("run", {}).get("max_cost_usd", 0.0)) or None
+    of_run = job.settings.get("run", {}).get("max_cost_usd", 0.0)
+    return float(job.settings.get(BUDGET, of_run)) or None
 
 
 def elapsed_s(store: Store, reading: JobReading) -> float:

@@ -17,6 +17,7 @@ from headway.core.lanes.learning.rate_finder import LEARNED
 from headway.core.reasons import EndReason, Wait, WaitCode
 from headway.core.snapshot import MeterView
 from headway.dashboard.records.job_reading import JobReading, RecordPlace, reading_of
+from headway.dashboard.records.slow_values import patience_for
 from headway.display.lane_text import lane_lines
 from headway.display.stop_advice import stop_reason_text
 from headway.display.usage_text import held_back_text
@@ -72,7 +73,9 @@ class LaneRows:
             return {name: {"pending": job.total - job.ended, **job.counts} for name in names}
         state = (job.ended, job.total)
         nothing: dict[str, dict[str, int]] = {}
-        return self._place.slow.get(("lanes", job.id), state, lambda own: own.per_lane(job.id), nothing)
+        return self._place.slow.get(
+            ("lanes", job.id), state, lambda own: own.per_lane(job.id), nothing, patience_for(job.total)
+        )
 
 
 def all_lanes(place: RecordPlace, store: Store) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Values that take a scan of all units of a job: made by one thread beside the requests, and kept until they have changed.
+"""Values that take a scan of all units of a job: made by threads beside the requests, and kept until they have changed.
 
 A job with a million units takes a second for such a value. A request waits for it only for a moment; then it gets the value before, or
 none. A value that changes all the time is made anew for a small part of the time only.
@@ -19,10 +19,19 @@ Value = TypeVar("Value")
 _TIMES: Final = 30.0
 #: How long a request waits for its first value.
 PATIENCE_S: Final = 0.08
+#: Units that are scanned in less.
+_QUICK_UNITS: Final = 100_000
 #: The longest wait of a request that cannot do without the value.
 LONGEST_S: Final = 60.0
+#: Two, so that a large job does not keep small ones waiting.
+_THREADS: Final = 2
 #: The most values that are kept.
 _MOST: Final = 200
+
+
+def patience_for(units: int) -> float:
+    """How long a request waits for a value of a job with so many units: not at all for one that takes long."""
+    return PATIENCE_S if units <= _QUICK_UNITS else 0.0
 
 
 class _KeptValue(NamedTuple):
@@ -55,7 +64,7 @@ class SlowValues:
         self._making: dict[Hashable, _Making] = {}
         self._lock = threading.Lock()
         self._queue: SimpleQueue[_Making] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
 
     def get(
         self,
@@ -85,9 +94,10 @@ class SlowValues:
             if making is None:
                 making = self._making[name] = _Making(name, state, make, threading.Event(), [])
                 self._queue.put(making)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="headway-slow", daemon=True)
-                self._thread.start()
+            if len(self._threads) < _THREADS:
+                thread = threading.Thread(target=self._work, name="headway-slow", daemon=True)
+                self._threads.append(thread)
+                thread.start()
             return making
 
     def _work(self) -> None:
