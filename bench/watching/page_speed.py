@@ -91,7 +91,9 @@ async def _watch(browser: Browser, url: str) -> dict[str, Any]:
 
 def lines(speed: PageSpeed) -> Iterator[str]:
     """The part of bench/RESULTS.md."""
-    yield f"The page in Chromium: a job with {LANES} lanes that changes {CHANGES_PER_S} times a second, watched for {WATCHED_S:.0f} s."
+    yield "### The page"
+    yield ""
+    yield f"In Chromium: a job with {LANES} lanes that changes {CHANGES_PER_S} times a second, watched for {WATCHED_S:.0f} s."
     yield ""
     yield "| | measured | bar |"
     yield "|---|---|---|"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Final
 
-from bench.watching import large_job, watched_run
+from bench.watching import large_job, page_speed, watched_run
 from bench.watching.watched_run import WatchedCosts
 
 #: The growth of the CPU of a unit, with a scrape each second and an EventSource client.
@@ -32,6 +32,11 @@ def section(missed: list[str]) -> Iterator[str]:
     yield ""
     missed += misses(costs)
     yield from _large_job(missed)
+    print("watching: the page in Chromium …", flush=True)
+    speed = page_speed.measure()
+    yield from page_speed.lines(speed)
+    yield ""
+    missed += page_speed.misses(speed)
 
 
 def _large_job(missed: list[str]) -> Iterator[str]:
