@@ -5,7 +5,7 @@
 // sweeps forth and back. 5. Heights follow the neighbours, too, as far as the boxes beside allow.
 
 export const BOX = { width: 196, height: 60 };
-const GAP = { across: 64, along: 18, bend: 14 };
+const GAP = { across: 50, along: 18, bend: 14 };
 const SWEEPS = 12;
 const MARGIN = 12;
 
