@@ -80,14 +80,11 @@ class EdgeLine {
   }
 }
 
-// Enter, Space and a click choose a node.
+// Enter, Space and a click choose a node. Its title is its name for screen readers, and the tooltip.
 function acts(open) {
   const act = (event) => { if (event.type === "click" || event.key === "Enter" || event.key === " ") { open(); event.preventDefault(); } };
   return { role: "button", tabindex: "0", "data-item": "", click: act, keydown: act };
 }
-
-// What is drawn: the label of the button says the same in words.
-const hidden = (...drawn) => svg("g", { "aria-hidden": "true" }, drawn);
 
 const shortened = (name, most) => (name.length > most ? name.slice(0, most - 1) + "…" : name);
 
@@ -98,11 +95,12 @@ function nameOf(node, critical) {
 
 class NodeBox {
   constructor(id, height, open) {
+    this.title = svg("title", {}, id);
     this.sign = svg("text", { class: "sign", x: 12, y: 24 });
     this.detail = svg("text", { class: "detail", x: 12, y: 44 });
     this.right = svg("text", { class: "detail", x: BOX.width - 12, y: 44, "text-anchor": "end" });
     this.bar = svg("rect", { class: "bar", x: 8, y: 52, height: 3, width: 0, rx: 1.5 });
-    this.button = svg("g", { "data-node": id, ...acts(open) }, svg("title", {}, id), hidden(svg("rect", { class: "box", width: BOX.width, height, rx: 9 }), this.sign, svg("text", { class: "name", x: 30, y: 24 }, shortened(id, MOST_NAME)), this.detail, this.right, this.bar));
+    this.button = svg("g", { "data-node": id, ...acts(open) }, this.title, svg("rect", { class: "box", width: BOX.width, height, rx: 9 }), this.sign, svg("text", { class: "name", x: 30, y: 24 }, shortened(id, MOST_NAME)), this.detail, this.right, this.bar);
   }
 
   update(node, critical) {
@@ -112,7 +110,7 @@ class NodeBox {
     setText(this.detail, total > 1 ? `${node.kind} · ${compact(done)} of ${compact(total)}` : node.kind || stateName(node.status));
     setText(this.right, node.seconds > 0 ? duration(node.seconds) : "");
     setAttribute(this.bar, "width", total > 1 && done < total ? Math.max(0, Math.round(((BOX.width - 16) * done) / total)) : 0);
-    setAttribute(this.button, "aria-label", nameOf(node, critical));
+    setText(this.title, nameOf(node, critical));
   }
 }
 
@@ -120,9 +118,10 @@ class MemberLine {
   constructor(node, y, open) {
     const x = 10 + 10 * Math.min(3, node.depth - 1);
     const name = node.id.split("/").pop();
+    this.title = svg("title", {}, node.id);
     this.sign = svg("text", { class: "sign", x: x + 6, y: y + 15 });
     this.right = svg("text", { class: "detail", x: BOX.width - 14, y: y + 15, "text-anchor": "end" });
-    this.button = svg("g", { "data-node": node.id, ...acts(open) }, svg("title", {}, node.id), hidden(svg("rect", { class: "member", x, y, width: BOX.width - 10 - x, height: MEMBER - 3, rx: 5 }), this.sign, svg("text", { class: "member-name", x: x + 22, y: y + 15 }, shortened(name, 16)), this.right));
+    this.button = svg("g", { "data-node": node.id, ...acts(open) }, this.title, svg("rect", { class: "member", x, y, width: BOX.width - 10 - x, height: MEMBER - 3, rx: 5 }), this.sign, svg("text", { class: "member-name", x: x + 22, y: y + 15 }, shortened(name, 16)), this.right);
   }
 
   update(node, critical) {
@@ -130,7 +129,7 @@ class MemberLine {
     setClass(this.button, `node n-${node.status}${critical ? " is-critical" : ""}`);
     setText(this.sign, SIGNS[node.status] || "·");
     setText(this.right, total > 1 ? `${compact(done)}/${compact(total)}` : node.seconds > 0 ? duration(node.seconds) : "");
-    setAttribute(this.button, "aria-label", nameOf(node, critical));
+    setText(this.title, nameOf(node, critical));
   }
 }
 
