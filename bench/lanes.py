@@ -63,6 +63,8 @@ BARS: Final = (
     Bar("three-jobs-blind", "input", 1.10, 20.0),
     # Hardly more may wait than the server answers at once (48).
     Bar("queueing-server", "input", 1.10, 0.0, queue=56),
+    # Without first headers only the throughput shows the queue.
+    Bar("queueing-whole", "input", 1.10, 0.0, queue=208),
     # Known to have no limit, so nothing but throughput bounds what is in flight: at most as much again waits as is answered at once (40).
     Bar("unlimited-server", "input", 1.10, 0.0, queue=80),
     # Against the bound; against the oracle in `make bench SECTION=short`.

@@ -110,6 +110,8 @@ WINDOWS: Final = (
     Case("clock-minutes-blind", 1.10, 0, 0.02),
     Case("clock-minutes-warm", 1.10, 0, 0.02),
     Case("fixed-windows-blind", 1.10, 0, 0.02),
+    Case("gateway-minutes", 1.30, 5, 0.01, 300),
+    Case("gateway-minutes", 1.05, 5, 0.01),
 )
 #: Failures, mostly long before the first answer.
 FAILING: Final = tuple(Case(f"failing-{share}", 1.30, 5, 0.01, errors=share / 100.0) for share in (5, 20))

@@ -23,6 +23,8 @@ from headway.fake.process import FakeProcess
 UNITS: Final = 20_000
 TURNS: Final = 5
 SCRAPE_S: Final = 1.0
+#: The growth of the CPU of a unit, with a scrape each second and an EventSource client.
+GROWTH_BAR: Final = 1.03
 _URL: Final = re.compile(r"http://\S+/metrics")
 _PAGE: Final = re.compile(r"http://\S+token=\S+")
 
@@ -123,9 +125,33 @@ def _read_events(folder: Path, costs: WatchedCosts) -> None:
         time.sleep(0.05)
     opener = build_opener(HTTPCookieProcessor(CookieJar()))
     root = found[0].partition("/?")[0]
+    with suppress(OSError):
+        opener.open(found[0], timeout=10).read()  # Its cookie lets the next requests in.
     with suppress(OSError, ValueError):
-        opener.open(found[0], timeout=10).read()
         jobs = msgspec.json.decode(opener.open(f"{root}/api/jobs", timeout=10).read())["jobs"]
         with opener.open(f"{root}/api/events?job={jobs[0]['job']}", timeout=30) as stream:
             for line in stream:
                 costs.events += line.startswith(b"event:")
+
+
+def lines(costs: WatchedCosts) -> Iterator[str]:
+    """The table in bench/RESULTS.md."""
+    yield "### What a run pays for being watched"
+    yield ""
+    yield f"{UNITS:,} small requests without latency, alone and watched, in turns. The bar: CPU per unit ≤ {GROWTH_BAR:g} × that of a run alone."
+    yield ""
+    yield "| a run | µs CPU per unit | against alone |"
+    yield "|---|---|---|"
+    yield f"| alone | {median(costs.alone):.0f} | |"
+    yield f"| with a scrape each second ({costs.scrapes} in all) | {median(costs.scraped):.0f} | {costs.growth(costs.scraped):.3f} |"
+    if costs.shown:
+        yield f"| and with the dashboard open ({costs.events} events) | {median(costs.shown):.0f} | {costs.growth(costs.shown):.3f} |"
+    yield ""
+
+
+def misses(costs: WatchedCosts) -> list[str]:
+    """The missed bar."""
+    growth = costs.growth(costs.shown or costs.scraped)
+    if growth <= GROWTH_BAR:
+        return []
+    return [f"watching: CPU per unit {growth:.3f} × that of a run alone, the bar is {GROWTH_BAR:g}"]

@@ -37,6 +37,13 @@ def test_silent_windows_are_recognised_and_used(name: str) -> None:
     assert short.misses(case, short.measure(case, seeds=(1,))) == []
 
 
+@pytest.mark.parametrize("seed", [1, 3])
+def test_clock_minutes_are_recognised_from_what_is_left(seed: int) -> None:
+    """One job begins 13 s into a minute, the other 52 s: then the boundary comes while much is in the gateway's queue."""
+    cases = [case for case in short.WINDOWS if case.scenario == "gateway-minutes"]
+    assert [miss for case in cases for miss in short.misses(case, short.measure(case, seeds=(seed,)))] == []
+
+
 def test_headers_that_speak_of_another_span_cost_a_few_refusals() -> None:
     cases = [case for case in short.SHORT if case.scenario == "short-minute-levels"]
     assert [miss for case in cases for miss in short.misses(case, short.measure(case, seeds=(2,)))] == []

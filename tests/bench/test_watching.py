@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench.watching import section, watched_run
+from bench.watching import watched_run
 from bench.watching.watched_run import WatchedCosts
 
 
@@ -16,7 +16,7 @@ def test_a_watched_run_is_scraped_and_measured(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_missed_bar_is_named() -> None:
-    assert section.misses(WatchedCosts([100.0], [110.0], [])) == [
+    assert watched_run.misses(WatchedCosts([100.0], [110.0], [])) == [
         "watching: CPU per unit 1.100 × that of a run alone, the bar is 1.03"
     ]
-    assert section.misses(WatchedCosts([100.0], [110.0], [102.0])) == []
+    assert watched_run.misses(WatchedCosts([100.0], [110.0], [102.0])) == []

@@ -12,7 +12,7 @@ DEAR = "[providers.alpha.prices]\ninput = 1000\noutput = 1000"
 
 
 def test_a_running_job_takes_its_cap_at_once(stage: Stage) -> None:
-    stage.configure('rpm = 120\nburst = "0s"', more=DEAR)  # Without a cap it would take 20 seconds.
+    stage.configure('rpm = 120\nburst = "100ms"', more=DEAR)  # Without a cap it would take 20 seconds.
     with stage.process("run", "in.jsonl", "--name", "j", "-q") as run:
         wait_for("an answer", lambda: "succeeded" in stage.statuses().values())
         done = stage.run("budget", "j", "0.001", "--json")

@@ -13,6 +13,8 @@ from tests.crash.stage import PATIENCE_S, Stage, started, wait_for
 
 from headway.jobs import find_or_add
 from headway.stores import store as stores
+from headway.stores.records import Job
+from headway.stores.store import Store
 from headway.wiring import submission
 
 from .conftest import Headway
@@ -44,7 +46,7 @@ def assert_sent_once(stage: Stage) -> None:
     [
         pytest.param(submission, "clear_remains", id="before it looks for remains"),
         pytest.param(submission, "find_or_add", id="before it looks for its job"),
-        pytest.param(submission, "is_ingesting", id="with its job added and locked"),
+        pytest.param(find_or_add, "is_ingesting", id="with its job added and locked"),
     ],
 )
 def test_another_process_comes_in_between(
@@ -81,6 +83,29 @@ def test_another_process_comes_between_adding_the_job_and_its_lock(
     mine = headway(*RUN)
 
     assert (mine.code, others[0].returncode) == (0, 0), mine.err + others[0].stderr
+    assert_sent_once(stage)
+
+
+def test_a_new_job_is_added_again_if_another_process_is_removing_it(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ask for a fresh start: the other holds the lock of the job that it takes for remains. That is no reason to give up."""
+    really = find_or_add.claimed
+
+    @contextmanager
+    def while_it_is_removed(
+        store: Store, job: Job, locks: find_or_add.Locks, *, is_new: bool
+    ) -> Iterator[bool]:
+        monkeypatch.setattr(submission, "claimed", really)
+        with locks(job.name):
+            with really(store, job, locks, is_new=is_new) as is_ours:
+                assert not is_ours
+            store.forget(job.id)
+        yield False
+
+    monkeypatch.setattr(submission, "claimed", while_it_is_removed)
+    mine = headway(*RUN, "--fresh")
+    assert mine.code == 0, mine.err
     assert_sent_once(stage)
 
 

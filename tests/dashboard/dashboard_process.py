@@ -101,7 +101,7 @@ def dashboard(stage: Stage, *flags: str) -> Iterator[DashboardProcess]:
     with stage.process("ui", "--port", "0", "--no-open", *flags) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
-        found = re.search(r"http://\S+", line)
+        found = re.search(r"http://[^\s\"]+", line)
         assert found is not None, (line, process.stderr.read() if process.stderr and process.poll() else "")
         yield DashboardProcess(process, found[0])
 

@@ -181,7 +181,7 @@ def test_a_token_file_keeps_the_url_and_must_be_private(tmp_path: Path) -> None:
     file = tmp_path / "token"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text().strip() == token
-    with dashboard(stage, "--token-file", "token", "--public", "--host", "127.0.0.1") as second:
+    with dashboard(stage, "--token-file", "token", "--public", "--host", "127.0.0.1", "--json") as second:
         assert (second.token, second.cookie.partition("=")[2]) == (token, cookie.partition("=")[2])
     file.write_text("short")
     assert "32" in stage.run("ui", "--token-file", "token").stderr

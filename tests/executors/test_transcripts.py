@@ -31,7 +31,7 @@ RESULT = (
 def agent(tmp_path: Path, script: str, kind: str = "claude", more: str = "") -> Stage:
     """A stage whose agent is a shell script."""
     program = tmp_path / "agent"
-    program.write_text(f'#!/bin/sh\necho "$@" >> argv\ncat >> stdin; echo >> stdin\n{script}\n')
+    program.write_text(f'#!/bin/sh\necho "$@" >> argv\nprompt=$(cat); echo "$prompt" >> stdin\n{script}\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     (tmp_path / "headway.toml").write_text(
         f'[providers.a]\nkind = "{kind}"\ncommand = ["{program}"]\npreflight = "none"\n{more}'

@@ -175,6 +175,7 @@ class LimitReport(msgspec.Struct, frozen=True, gc=False):
 
     `reset_precision_s` is the step to which the reset was rounded up (a second if it is a date).
     `remaining_precision` is how far `remaining` may be off either way (500 if it is rounded to thousands).
+    `minute_left_s` is the time to the next minute of the provider's clock, where no reset is reported: gateways count clock minutes.
     """
 
     dimension: Dimension
@@ -184,6 +185,7 @@ class LimitReport(msgspec.Struct, frozen=True, gc=False):
     period_s: float = MINUTE_S
     reset_precision_s: float = 0.0
     remaining_precision: float = 1.0
+    minute_left_s: float | None = None
 
 
 class AccountWindow(msgspec.Struct, frozen=True, gc=False):

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import islice
 from typing import Final, Protocol
 
@@ -172,6 +172,23 @@ def is_ingesting(store: Store, job: Job) -> bool:
     """Whether the same job is still in the store and still `ingesting`."""
     now = store.job(job.name)
     return now is not None and now.id == job.id and now.state == "ingesting"
+
+
+@contextmanager
+def claimed(store: Store, job: Job, locks: Locks, *, is_new: bool) -> Iterator[bool]:
+    """Hold the lock of a job that was found or added a moment ago. False: it is not as it was found, so look again.
+
+    Before a new job is locked, another process may take it for the remains of a dead one, and remove it.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locks(job.name))
+        except JobBusy:
+            if not is_new:
+                raise
+            yield False
+        else:
+            yield is_new == is_ingesting(store, job)
 
 
 def ingest(

@@ -16,6 +16,7 @@ import msgspec
 
 from headway.errors import UsageError
 from headway.reports.unit_pages.listed import UnitRow, rows_of
+from headway.safe_text import escape_lone_surrogates
 from headway.stores.records import Job
 from headway.stores.sqlite.search_file import INDEX, SearchFile
 from headway.stores.store import Store
@@ -64,7 +65,7 @@ class UnitQuery(msgspec.Struct, frozen=True):
 def search_units(store: Store, job: Job, query: UnitQuery, index: SearchFile | None = None) -> UnitList:
     """A page of units. Without an index, words are only compared with ids."""
     search = _Search(store, job, query, index)
-    words = query.words.strip()
+    words = escape_lone_surrogates(query.words.strip())
     found, following = search.by_words(words) if words else search.by_place()
     indexing = None
     if index is not None:

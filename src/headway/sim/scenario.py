@@ -99,9 +99,16 @@ class ProviderSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     headers: Literal["none", "openai", "anthropic", "levels"] = "none"
     #: Whether the headers report a bucket of a minute, whatever depth is enforced.
     headers_say_minute: bool = False
+    #: Whether headers count a request only when it is answered, as LiteLLM's proxy does: what is in flight still seems to be left.
+    headers_count_answers: bool = False
+    #: Whether answers come in one piece, with their headers, as those of requests that are not streamed.
+    whole_answers: bool = False
+    #: How far into a minute of the provider's clock the run begins; by default `window_offset_s`.
+    clock_offset_s: Amount | None = None
     #: Whether a 429 names the limit.
     says_which: bool = True
-    retry_after: Literal["none", "exact", "integer", "date", "text"] = "exact"
+    #: "minute" is 60 s, whatever the limit needs (LiteLLM's proxy).
+    retry_after: Literal["none", "exact", "integer", "date", "text", "minute"] = "exact"
     latency: Latency = Latency()
     #: The share of admitted requests that end in a 500.
     errors: Share = 0.0
@@ -279,10 +286,12 @@ def _known_values() -> list[str]:
         "none",
         "openai",
         "anthropic",
+        "levels",
         "exact",
         "integer",
         "date",
         "text",
+        "minute",
         "truth",
     ]
 

@@ -12,7 +12,7 @@ from random import Random
 
 import msgspec
 
-from headway.core.model import Dimension, Hint, Kind, LimitReport, Outcome
+from headway.core.model import MINUTE_S, Dimension, Hint, Kind, LimitReport, Outcome
 from headway.providers.limits.hints import RawResponse, understand
 from headway.providers.limits.profiles import profile_for
 from headway.sim.scenario import ProviderSpec, Span
@@ -59,16 +59,22 @@ class VirtualProvider:
         self._rates = {
             dimension: getattr(spec, name) / 60.0 for dimension, name in _LIMITS if getattr(spec, name)
         }
-        self.buckets = {
+        self.buckets = self._make_buckets()
+        self._shadows = self.buckets
+        if spec.headers_say_minute:
+            self._shadows = {dimension: VirtualBucket(rate, 60.0) for dimension, rate in self._rates.items()}
+        elif spec.headers_count_answers:
+            self._shadows = self._make_buckets()
+        self._changes = sorted(spec.changes, key=lambda change: change.at_s)
+
+    def _make_buckets(self) -> dict[Dimension, VirtualBucket]:
+        spec = self.spec
+        return {
             dimension: make_bucket(
                 rate, spec.depth_s, fixed=spec.fixed_windows, offset_s=spec.window_offset_s
             )
             for dimension, rate in self._rates.items()
         }
-        self._shadows = self.buckets
-        if spec.headers_say_minute:
-            self._shadows = {dimension: VirtualBucket(rate, 60.0) for dimension, rate in self._rates.items()}
-        self._changes = sorted(spec.changes, key=lambda change: change.at_s)
 
     def arrive(self, truth: Truth, now: float) -> Admission | Outcome:
         """Admit a request, or refuse it with an outcome."""
@@ -86,11 +92,15 @@ class VirtualProvider:
             return Admission(self._headers(now), failure, self.spec.error_after_s)
         return Admission(self._headers(now), Outcome(usage=truth.usage))
 
-    def first_token(self, truth: Truth, now: float) -> None:
-        """The input has been read: refund the cached part."""
+    def first_token(self, truth: Truth, now: float) -> Hint | None:
+        """The input has been read: refund the cached part. Returns the headers if only now they count the request."""
         if self.spec.counting == "used" and truth.usage.cached_input_tokens:
             cached = truth.usage.cached_input_tokens
             self._charge({Dimension.INPUT: -cached, Dimension.TOKENS: -cached}, now)
+        if not self.spec.headers_count_answers:
+            return None
+        self._charge_in(self._shadows, self._reservation(truth), now)
+        return self._headers(now)
 
     def produced(self, truth: Truth, now: float) -> None:
         """Charge a further part of the output."""
@@ -122,11 +132,15 @@ class VirtualProvider:
         }
 
     def _charge(self, costs: dict[Dimension, float], now: float) -> None:
-        for buckets in (
-            (self.buckets, self._shadows) if self._shadows is not self.buckets else (self.buckets,)
-        ):
-            for dimension, bucket in buckets.items():
-                bucket.charge(costs.get(dimension, 0.0), now)
+        self._charge_in(self.buckets, costs, now)
+        if self._shadows is not self.buckets and not self.spec.headers_count_answers:
+            self._charge_in(self._shadows, costs, now)
+
+    def _charge_in(
+        self, buckets: dict[Dimension, VirtualBucket], costs: dict[Dimension, float], now: float
+    ) -> None:
+        for dimension, bucket in buckets.items():
+            bucket.charge(costs.get(dimension, 0.0), now)
 
     def _change(self, now: float) -> None:
         while self._changes and self._changes[0].at_s <= now:
@@ -200,6 +214,8 @@ class VirtualProvider:
             return self._text_hint(wait_s, dimension, now)
         if style == "exact":
             return Hint(reports, wait_s, dimension=named_dimension)
+        if style == "minute":
+            return Hint(reports, MINUTE_S, precision_s=1.0, dimension=named_dimension)
         whole_s = ceil(wait_s) if style == "integer" else ceil(now + wait_s) - now
         return Hint(reports, float(whole_s), precision_s=1.0, dimension=named_dimension)
 
@@ -224,7 +240,11 @@ class VirtualProvider:
         remaining = max(0.0, bucket.level)
         reset_s = bucket.full_in_s()
         if self.spec.headers == "levels":
-            return LimitReport(dimension, bucket.rate * 60.0, floor(remaining))
+            offset_s = self.spec.clock_offset_s
+            clock_s = now + (self.spec.window_offset_s if offset_s is None else offset_s)
+            return LimitReport(
+                dimension, bucket.rate * 60.0, floor(remaining), minute_left_s=MINUTE_S - clock_s % MINUTE_S
+            )
         if self.spec.headers == "openai":
             return LimitReport(
                 dimension, bucket.rate * 60.0, floor(remaining), ceil(reset_s * 1000.0) / 1000.0

@@ -11,6 +11,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Protocol, runtime_checkable
 
+import msgspec
+
 from headway.core.commands import CancelAttempt, Command, Done, Finish, Start, Wake
 from headway.core.events import Cancelled, Delayed, Event, Finished, RequestAccepted, Written
 from headway.core.model import Hint, Kind, Outcome, Unit, Usage
@@ -163,7 +165,9 @@ class World:
         if kind == "arrive":
             self._arrive(unit, now)
         elif kind == "first_token":
-            self.providers[unit.lane].first_token(self._truth(unit), now)
+            counted = self.providers[unit.lane].first_token(self._truth(unit), now)
+            if counted is not None:
+                self._later(now + self._truth(unit).from_server_s, "headers", unit, counted)
         elif kind == "produced":
             self.providers[unit.lane].produced(self._truth(unit), now)
         elif kind == "leave":
@@ -181,9 +185,9 @@ class World:
         return None
 
     def _leave(self, provider: VirtualProvider, now: float) -> None:
-        """A request has ended; the first in the queue takes its place."""
+        """A request has ended; the first in the queue that is not refused takes its place."""
         provider.leave()
-        if provider.waiting:
+        while provider.waiting and provider.in_flight < provider.spec.max_concurrency:
             self._arrive(self.workload.units[provider.waiting.popleft()], now)
 
     def _headers(self, unit: Unit, hint: Hint | None) -> Event:
@@ -221,8 +225,12 @@ class World:
             return
         first_at, end_at = now + truth.first_token_s, now + truth.service_s
         self._later(first_at, "first_token", unit)
-        self._later(first_at + back_s, "headers", unit, answer.hint)
+        outcome = answer.outcome
+        if provider.spec.whole_answers:
+            outcome = msgspec.structs.replace(outcome, hint=answer.hint)
+        elif not provider.spec.headers_count_answers:
+            self._later(first_at + back_s, "headers", unit, answer.hint)
         for step in range(1, OUTPUT_STEPS + 1):
             self._later(first_at + (end_at - first_at) * step / OUTPUT_STEPS, "produced", unit)
         self._later(end_at, "leave", unit)
-        self._later(end_at + back_s, "answer", unit, answer.outcome)
+        self._later(end_at + back_s, "answer", unit, outcome)

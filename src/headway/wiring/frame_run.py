@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from headway.config import Config
 from headway.config.routing import Router
 from headway.engine.run_spec import RunSpec
 from headway.jobs.base import AnswerCheck, IngestOptions, OutputOptions
-from headway.jobs.find_or_add import clear_remains, is_ingesting, predecessors_of, resolves
+from headway.jobs.find_or_add import claimed, clear_remains, predecessors_of, resolves
 from headway.questions.frame_source import FrameSource
 from headway.stores.records import Job, NewJob
 from headway.stores.store import Store
@@ -27,9 +28,9 @@ from headway.wiring.store_access import job_lock, open_store
 def frame_job(config: Config, source: FrameSource) -> Iterator[tuple[Store, Job]]:
     """The job of a frame with its lock: an earlier one with the same rows and question, or a new one."""
     with open_store(config) as store:
-        router = Router(config)
+        router, locks = Router(config), partial(job_lock, config)
         while True:
-            clear_remains(store, source.digest, lambda name: job_lock(config, name))
+            clear_remains(store, source.digest, locks)
             new = NewJob(
                 f"{source.stem}-{source.digest[:6]}",
                 source.kind,
@@ -42,8 +43,8 @@ def frame_job(config: Config, source: FrameSource) -> Iterator[tuple[Store, Job]
             job, is_new = store.find_or_add(
                 new, lambda job: job.digest == source.digest and resolves(job, router, config)
             )
-            with job_lock(config, job.name):
-                if is_new != is_ingesting(store, job):
+            with claimed(store, job, locks, is_new=is_new) as is_ours:
+                if not is_ours:
                     continue  # Another process has just removed it, or died while it filled it.
                 if is_new:
                     _take_in(config, store, source, job)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -17,11 +18,11 @@ from headway.config import Config, with_overrides
 from headway.errors import OutputBusy, UsageError
 from headway.jobs.base import FileJobKind, IngestOptions, JobSource, OutputOptions
 from headway.jobs.find_or_add import (
+    claimed,
     clear_remains,
     find,
     find_or_add,
     ingest,
-    is_ingesting,
     predecessors_of,
     siblings_of,
 )
@@ -62,8 +63,9 @@ def submitted(
         if flags.only_failed and (options.fresh or find(store, config, source) is None):
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
         _must_have_run(store, source)
+        locks = partial(job_lock, config)
         while True:
-            clear_remains(store, source.digest, lambda name: job_lock(config, name))
+            clear_remains(store, source.digest, locks)
             job, is_new = find_or_add(store, config, source, flags.output.recorded, options=options)
             if not is_new and job.state != "ingesting":
                 if options.name and options.name != job.name:
@@ -74,10 +76,9 @@ def submitted(
                 with reopened(capped, store, job, flags) as ready:
                     yield ready
                 return
-            with job_lock(config, job.name):
-                # Not new: its process has just finished or died. New and gone: another process removed it as the remains of
-                # a dead one before it was locked. Try again in both cases.
-                if is_new and is_ingesting(store, job):
+            with claimed(store, job, locks, is_new=is_new) as is_ours:
+                # Not new: its process has just finished or died. Try again.
+                if is_new and is_ours:
                     with _ingested(
                         ReadyJob(config, store, job, flags.taken()), source, options, say
                     ) as ready:

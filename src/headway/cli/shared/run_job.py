@@ -15,6 +15,7 @@ from headway.batch.inputs.then_unit import ThenUnit, answer_to
 from headway.batch.request_options import text_or_file
 from headway.cli.shared.printing import flat, print_json, say
 from headway.cli.shared.resume_hint import next_step, resume_command
+from headway.cli.shared.watch_flags import watch_of
 from headway.config import Config, parse_duration, with_agents
 from headway.core.unit_states import GOOD
 from headway.display.json_lines import JsonDisplay
@@ -39,7 +40,7 @@ from headway.stores.run_summary import PrintedSummary, clear_summary, write_summ
 from headway.stores.store import Store
 from headway.wiring.agent_work import AgentOptions, is_program, kept_count
 from headway.wiring.run_execution import EXIT_CODES, rewrite, run
-from headway.wiring.run_plan import RunFlags, WatchFlags, then_of
+from headway.wiring.run_plan import RunFlags, then_of
 from headway.wiring.run_watching import watched
 from headway.wiring.store_access import job_folder, open_store
 from headway.wiring.submission import ReadyJob
@@ -90,24 +91,8 @@ def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **
         nodes=_nodes(kind, flags.get("concurrency")),
         until=flags.get("until") or "",
         agents=AgentOptions(flags["worktree"], flags["shared_directory"], tuple(flags["collect"])),
-        watch=_watch_of(flags),
+        watch=watch_of(flags),
     )
-
-
-def _watch_of(flags: Mapping[str, Any]) -> WatchFlags:
-    """The flags for what watches the run. The port of --metrics is opened here, before anything is read."""
-    metrics: str | None = flags.get("metrics")
-    port = None
-    if metrics is not None:
-        from headway.metrics.open_port import MetricsSocket, parse_address
-
-        port = MetricsSocket(parse_address(metrics))
-    hold: str | None = flags.get("notify_hold")
-    try:
-        hold_s = None if hold is None else parse_duration(hold)
-    except ValueError as error:
-        raise UsageError(f"--notify-hold: {error}") from None
-    return WatchFlags(port, tuple(flags.get("notify") or ()), hold_s, flags.get("otel"))
 
 
 def _nodes(kind: FileJobKind, concurrency: int | None) -> int | None:

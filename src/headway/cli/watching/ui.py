@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from headway.cli.shared.click_options import where_options
-from headway.display.terminal import echo
+from headway.cli.shared.click_options import json_option, where_options
+from headway.display.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from socket import socket
@@ -51,6 +51,7 @@ _PACKAGES: Final = ("starlette", "uvicorn")
     help="Use the token of FILE, so that the URL stays the same. A missing file is made.",
 )
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
+@json_option
 @where_options
 def command(
     port: int,
@@ -58,6 +59,7 @@ def command(
     public: bool,
     token_file: Path | None,
     no_open: bool,
+    as_json: bool,
     config: Path | None,
     db: str | None,
 ) -> None:
@@ -65,7 +67,7 @@ def command(
     whose process has died. The page can pause, resume, cancel and retry, change limits and budgets, and answer a flow's human steps.
 
     The URL is printed once. Its token lets a browser in; without it nothing is shown. The page is for this machine only, unless --public
-    says otherwise. Ctrl-C ends the page, and no job.
+    says otherwise. Ctrl-C ends the page, and no job. With --json, the line that is printed is {"url", "port", "pid"}.
     """  # fmt: skip
     _require_packages()
     from headway.cli.shared import workspace
@@ -83,7 +85,8 @@ def command(
         address = bind_address(host, port_of(listener), public=public)
         secrets = AccessSecrets(token, address.port)
         opens = not no_open and has_display()
-        _serve(settings, place, listener, address, secrets, opens=opens)
+        say = _PageAnnouncer(secrets.url(address.url), address, as_json=as_json, opens=opens)
+        _serve(place, listener, say, secrets)
     finally:
         listener.close()
 
@@ -116,16 +119,7 @@ def _place(settings: Config) -> RecordPlace:
     )
 
 
-def _serve(
-    settings: Config,
-    place: RecordPlace,
-    listener: socket,
-    address: BindAddress,
-    secrets: AccessSecrets,
-    *,
-    opens: bool,
-) -> None:
-    from headway.dashboard.access.browser_page import open_browser
+def _serve(place: RecordPlace, listener: socket, say: _PageAnnouncer, secrets: AccessSecrets) -> None:
     from headway.dashboard.application import Dashboard
     from headway.dashboard.records.record_reader import RecordReader
     from headway.dashboard.server import serve
@@ -133,25 +127,38 @@ def _serve(
     from headway.wiring.store_access import open_store_read_only
 
     def open_store() -> Store:
-        return open_store_read_only(settings)
+        return open_store_read_only(place.config)
 
     reader, metrics = RecordReader(open_store), StoreMetrics(open_store, place.jobs_folder)
-    url = secrets.url(address.url)
-
-    def announce() -> Callable[[], None]:
-        _say_where(url, address)
-        return open_browser(url) if opens else lambda: None
-
-    serve(Dashboard(place, reader, metrics, address, secrets), listener, announce)
+    serve(Dashboard(place, reader, metrics, say.address, secrets), listener, say.started)
 
 
-def _say_where(url: str, address: BindAddress) -> None:
-    echo(f"the dashboard: {url}")
-    if address.is_public:
-        echo(
-            f"  other machines reach it at port {address.port} of this one, with the same token; it is not encrypted"
-        )
-    else:
-        echo(f"  from another machine: ssh -L {address.port}:127.0.0.1:{address.port} {os.uname().nodename}")
-    echo("  Ctrl-C ends the page; jobs go on")
-    sys.stdout.flush()
+class _PageAnnouncer:
+    """Says once where the page is, as text or JSON, and opens a browser."""
+
+    def __init__(self, url: str, address: BindAddress, *, as_json: bool, opens: bool) -> None:
+        self._url, self.address, self._as_json, self._opens = url, address, as_json, opens
+
+    def started(self) -> Callable[[], None]:
+        """Requests are answered. Returns what is to be done at the end."""
+        if self._as_json:
+            echo_json({"url": self._url, "port": self.address.port, "pid": os.getpid()})
+        else:
+            self._say_where()
+        sys.stdout.flush()
+        if not self._opens:
+            return lambda: None
+        from headway.dashboard.access.browser_page import open_browser
+
+        return open_browser(self._url)
+
+    def _say_where(self) -> None:
+        port = self.address.port
+        echo(f"the dashboard: {self._url}")
+        if self.address.is_public:
+            echo(
+                f"  other machines reach it at port {port} of this one, with the same token; it is not encrypted"
+            )
+        else:
+            echo(f"  from another machine: ssh -L {port}:127.0.0.1:{port} {os.uname().nodename}")
+        echo("  Ctrl-C ends the page; jobs go on")

@@ -17,12 +17,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from headway.core.budget import Budget, Shortage
 from headway.core.lanes import refusals, settling
 from headway.core.lanes.account import AccountKey, AccountWindows, hold_scope
 from headway.core.lanes.breaker import Breaker, InvalidRun
 from headway.core.lanes.hold import Hold
-from headway.core.lanes.in_flight.flight_limit import FlightLimit
+from headway.core.lanes.in_flight.flight_limit import FIRST_BLIND_FLIGHT, FlightLimit
 from headway.core.lanes.in_flight.latency_gauge import LatencyGauge
 from headway.core.lanes.in_flight.sent_attempts import SentAttempts
 from headway.core.lanes.in_flight.shared_cap import SharedCap
@@ -158,6 +160,22 @@ class LaneState:
             self.flight = FlightLimit(now, self.seq, paced=paced)
             self.window.follow(self.flight.first)
 
+    def _bound_blind_flight(self, now: float) -> None:
+        """Follow the throughput in a search without a refusal, once much is in flight: a server may queue instead of refusing.
+
+        Answers that come in one piece have no first headers by which `LatencyGauge` would notice.
+        """
+        finder = self.limits.finder
+        searches = finder is not None and finder.mode == "ramp" and not finder.follows and not self.refused
+        if (
+            searches
+            and self.spec.follow_throughput
+            and self.in_flight >= FIRST_BLIND_FLIGHT
+            and self._most is None
+        ):
+            self.flight = FlightLimit(now, self.seq, first=FIRST_BLIND_FLIGHT)
+            self.window.follow(FIRST_BLIND_FLIGHT)
+
     def share(self, grant: Grant, now: float) -> None:
         """Keep to a part of every limit from now on: other jobs use this lane, too, or have ended."""
         ratio = grant.part / self.limits.part
@@ -266,7 +284,8 @@ class LaneState:
         if not self.limits.levelled:
             return NEVER
         gap_s = max(entry.costs[meter.place] / meter.rate for meter in self.limits.meters)
-        return max(self.hold.open_at, self.traffic.last_start_at + max(CANARY_S, 2.0 * gap_s))
+        last_at = self.traffic.last_start_at
+        return max(self.hold.open_at, last_at + max(CANARY_S, 2.0 * gap_s, self.limits.closed_s(last_at)))
 
     def sooner(self, entry: Entry, at: float) -> tuple[float, str]:
         """`at`, or an earlier instant at which the unit may start as a canary; and the kind of probe."""
@@ -385,7 +404,7 @@ class LaneState:
 
     def release(self, entry: Entry, outcome: Outcome, now: float) -> None:
         """Give the permit back and settle the meters, exactly once."""
-        hint = outcome.hint
+        hint, in_one_piece = outcome.hint, not entry.accepted and outcome.kind is None
         if hint is not None and hint.windows:
             self.windows.learn(hint.windows)
         if outcome.kind is None:
@@ -398,6 +417,8 @@ class LaneState:
                 self.caution.decay()
         elif hint is not None and hint.reports:
             self.learn(entry, hint.reports, now, refused=True)
+        if in_one_piece and self.flight is None:
+            self._bound_blind_flight(now)
         if self.flight is not None:
             took_s = None if outcome.kind is not None else now - entry.started_at
             size = self.flight.finished(now, entry.seq, took_s, self.in_flight, self.window.size, self.seq)
@@ -422,7 +443,15 @@ class LaneState:
         """Learn from a refusal that said "later". Returns the instant at which this unit may try again."""
         self.refused += 1
         hint = outcome.hint or _NO_HINT
+        if outcome.kind is Kind.RATE and self.limits.levelled:
+            self.reported.refused(entry, hint, now)
+            if hint.retry_after_s is not None:
+                wait_s = self.reported.told_wait_s(hint.retry_after_s, now)
+                hint = structs.replace(hint, retry_after_s=wait_s)
         if outcome.kind is Kind.RATE:
+            if self.limits.finder is not None and self.flight is not None:
+                self.flight = None  # The search has met a limit.
+                self.window.clear()
             refusals.of_rate(self, entry, hint, now)
         elif outcome.kind is Kind.CONCURRENCY:
             self.flight = None  # The number in flight has a limit.
@@ -432,7 +461,7 @@ class LaneState:
         held_until = self.hold_as_told(outcome, now)
         if held_until is not None:
             return held_until
-        return ALWAYS if hint.retry_after_s is None else now + hint.retry_after_s
+        return self.reported.reopens_at if hint.retry_after_s is None else now + hint.retry_after_s
 
     def hold_as_told(self, outcome: Outcome, now: float) -> float | None:
         """Hold the lane if the provider's wait is too long for a single unit. Returns when the hold ends; None: no hold."""

@@ -10,41 +10,25 @@ from headway.dashboard.troubles.trouble import PageAction, Trouble, command_line
 from headway.display.status_text import failure_line, retry_lines
 from headway.reports.jobs import Failure
 from headway.reports.status import FailureExample
+from headway.unit_advice import advice_of
 
-#: What to do about units that ended with each code.
-ADVICE: Final = {
-    Kind.RATE: "The provider refused too often. Run them again later, or with a lower --concurrency.",
-    Kind.CONCURRENCY: "The provider takes fewer at once. Run them again with a lower --concurrency.",
-    Kind.OVERLOAD: "The provider was overloaded. Run them again later.",
-    Kind.HOLD: "The lane was held for longer than the run waits. Resume the job when the hold is over.",
-    Kind.QUOTA: "Credit or a spending limit of the account is used up. Add credit, then run them again.",
-    Kind.AUTH: "The provider refuses the key or the model. 'headway doctor' checks both; then run them again.",
-    Kind.TOO_LARGE: "They are larger than the model or its limit takes. Shorten them, or choose another model.",
-    Kind.INVALID: "They fail each time as they are: correct the input or the settings, then start a new run.",
-    Kind.TRANSIENT: "The connection or the server failed. Run them again.",
-    Kind.CRASH: "Their worker died. The attempts of a unit show its output; run them again when it is repaired.",
-    Kind.TIMEOUT: "They took longer than --timeout. Give them more time, or make them smaller.",
-    "interrupted": "They have not finished. Resume the job.",
-    "deadline": "The time of the run was over. Resume the job.",
-    "budget": "The budget was used up. Raise it, then resume the job.",
-    "upstream_failed": "A unit that they wait for did not succeed. Run that one again: they follow.",
+#: What to do about units that ended with a code that is no error of theirs.
+_OTHERS: Final = {
     "cancelled": "They were cancelled. Run them again if they are wanted.",
+    "": "The attempts of a unit say what happened.",
 }
 #: Codes whose units fail again if nothing is changed.
 _NO_RETRY: Final = frozenset({Kind.INVALID, Kind.TOO_LARGE, "upstream_failed"})
 #: Codes of units that nobody needs to be warned of.
 _QUIET: Final = frozenset({"cancelled", "interrupted", "deadline"})
-#: Without a code of its own.
-_OTHER: Final = "The attempts of a unit say what happened."
-
-
 #: Units that ended with the same code, and the first of them.
 CountedFailure = tuple[Failure, FailureExample]
 
 
 def advice_for(code: str) -> str:
-    """What to do about units that ended with a code."""
-    return ADVICE.get(code, _OTHER)
+    """What to do about units that ended with a code: a sentence."""
+    advice = advice_of(code)
+    return f"{advice[0].upper()}{advice[1:]}." if advice else _OTHERS.get(code, _OTHERS[""])
 
 
 def failure_troubles(job: str, failures: Sequence[CountedFailure], flags: Sequence[str]) -> Iterator[Trouble]:

@@ -93,7 +93,7 @@ def success_hint(headers: Mapping[str, str], profile: Profile, now_utc: float) -
     if row is None or not limit_headers.has_limits(row, profile):
         return None
     reports = reports_of(row, profile, limit_headers.server_clock(row, profile, now_utc))
-    return Hint(reports) if reports else None
+    return Hint(limit_headers.with_minutes(reports, row, profile, now_utc)) if reports else None
 
 
 def _agent_facts(response: RawResponse, profile: Profile, now_utc: float, zone: str) -> Facts:
@@ -186,11 +186,12 @@ def _read_failure(
 ) -> _Failure:
     """Read the headers, including those that a gateway put into the body."""
     row = limit_headers.header_row(response.headers, profile) or profile.blank
-    now_utc = limit_headers.server_clock(row, profile, now_utc)
+    local_utc, now_utc = now_utc, limit_headers.server_clock(row, profile, now_utc)
     passed_on = limit_headers.header_row(error.headers, profile) if error.headers else None
     if passed_on is not None:
         row = [own if own is not None else other for own, other in zip(row, passed_on, strict=True)]
-    failure = _Failure(status, error, row, profile, now_utc, zone, reports_of(row, profile, now_utc))
+    reports = limit_headers.with_minutes(reports_of(row, profile, now_utc), row, profile, local_utc)
+    failure = _Failure(status, error, row, profile, now_utc, zone, reports)
     named = limit_headers.header_value(failure.row, profile, profile.code_header)
     if named:  # AWS: "ThrottlingException:http://internal.amazon.com/coral/…"
         error.codes.insert(0, named.partition(":")[0].strip()[:LONGEST_CODE])

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from headway.core.lanes.meters.meter import SANE_RESET
 from headway.core.model import DAY_S, MINUTE_S, Dimension, LimitReport
 from headway.providers.limits.durations import HOUR_S, TimeSpan, parse_number, plausible_wait
@@ -20,6 +22,8 @@ HeaderRow = Sequence[str | None]
 
 #: A refill time between these is a day's. The only other candidate, a minute, is 1440 times shorter.
 DAILY: Final = (0.5 * DAY_S, 1.5 * DAY_S)
+#: The local clock agrees with a `Date` if it is in the same second, give or take this.
+CLOCKS_AGREE_S: Final = 0.5
 #: Spellings of header names that are remembered. A server has a few dozen.
 MOST_SPELLINGS: Final = 512
 
@@ -66,6 +70,26 @@ def header_value(row: HeaderRow, profile: Profile, name: str) -> str | None:
 def server_clock(row: HeaderRow, profile: Profile, now_utc: float) -> float:
     """The time on the provider's clock."""
     return server_now(header_value(row, profile, DATE), now_utc)
+
+
+def with_minutes(
+    reports: tuple[LimitReport, ...], row: HeaderRow, profile: Profile, now_utc: float
+) -> tuple[LimitReport, ...]:
+    """The reports; those per minute that have no reset with the time to the next minute of the provider's clock.
+
+    A `Date` is rounded down to the second, so the local clock is better where the two agree.
+    """
+    if all(report.reset_s is not None or report.period_s != MINUTE_S for report in reports):
+        return reports
+    server_utc = server_clock(row, profile, now_utc)
+    utc = now_utc if -CLOCKS_AGREE_S <= now_utc - server_utc <= 1.0 + CLOCKS_AGREE_S else server_utc
+    left_s = MINUTE_S - utc % MINUTE_S
+    return tuple(
+        report
+        if report.reset_s is not None or report.period_s != MINUTE_S
+        else structs.replace(report, minute_left_s=left_s)
+        for report in reports
+    )
 
 
 #: Input alone, output alone.

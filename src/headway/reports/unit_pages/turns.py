@@ -115,7 +115,8 @@ def message_turns(
         content = [message]
     elif content is None and not message.get("tool_calls") and isinstance(message.get("refusal"), str):
         content = message["refusal"]
-    if role in ("tool", "function") and "parts" not in message:
+    is_item = isinstance(content, list) and content == [message]
+    if role in ("tool", "function") and "parts" not in message and not is_item:
         turns = [SpokenTurn("tool", "", tool_result=shown(_text_of(content)))]
     else:
         turns = _of_message(role, content, _calls_of(message))

@@ -28,6 +28,8 @@ _UNSPACED: Final = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\
 _WORDS: Final = re.compile(r"[^\W_]+")
 #: At most so many words of a search count.
 MOST_WORDS: Final = 12
+#: A word that so many units have counts only as a whole word.
+FREQUENT: Final = 20_000
 CACHE_KB: Final = 16_000
 
 _TABLES: Final = (
@@ -62,6 +64,8 @@ class SearchFile:
     def __init__(self, path: Path, job: str) -> None:
         self._path, self._job = path, job
         self._db = self._opened()
+        #: Words that were searched → whether they are frequent.
+        self._frequent: dict[str, bool] = {}
 
     def close(self) -> None:
         """Close the connection."""
@@ -122,7 +126,7 @@ class SearchFile:
 
     def find(self, query: str, after: int, limit: int) -> list[int]:
         """The numbers of the next documents with every word of the query, above the number `after`. They may be out of date (`present`)."""
-        match = match_of(query)
+        match = " ".join(map(self._term, words_of(query)))
         if not match:
             return []
         rows = self._read(
@@ -130,6 +134,19 @@ class SearchFile:
             (match, after, limit),
         )
         return [number for (number,) in rows]
+
+    def _term(self, word: str) -> str:
+        """A word in an expression: its beginning is enough, unless so many units have the whole word that finding all beginnings would
+        take long. A single letter or digit is a whole word.
+        """
+        whole = f'"{word}"'
+        if len(word) == 1 and word.isascii():
+            return whole
+        if word not in self._frequent:
+            sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+            counted = self._read(sql, (whole, FREQUENT))
+            self._frequent[word] = bool(counted) and counted[0][0] == FREQUENT
+        return whole if self._frequent[word] else f"{whole}*"
 
     def present(self, documents: Sequence[int]) -> list[int]:
         """Those of the documents that are the latest of their units."""
@@ -151,6 +168,7 @@ class SearchFile:
     def make_again(self) -> None:
         """Remove the file and make an empty one."""
         self._db.close()
+        self._frequent.clear()
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         self._db = self._opened()
@@ -203,7 +221,6 @@ def spaced(text: str) -> str:
     return text if text.isascii() else _UNSPACED.sub(r" \1 ", text)
 
 
-def match_of(query: str) -> str:
-    """The expression that finds every word of a query by its beginning. A single letter or digit is a whole word."""
-    words = _WORDS.findall(spaced(query))[:MOST_WORDS]
-    return " ".join(f'"{word}"*' if len(word) > 1 or not word.isascii() else f'"{word}"' for word in words)
+def words_of(query: str) -> list[str]:
+    """The words of a query, as the index has them."""
+    return _WORDS.findall(spaced(query))[:MOST_WORDS]

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from headway.config import Config
 from headway.engine.run_spec import RunSpec
 from headway.flows.running.intake.flow_source import FlowSource
 from headway.jobs.base import IngestOptions, OutputOptions
-from headway.jobs.find_or_add import clear_remains, find_or_add, ingest, is_ingesting
+from headway.jobs.find_or_add import claimed, clear_remains, find_or_add, ingest
 from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.run_plan import RunFlags, check_route, plan_of
@@ -25,11 +26,12 @@ from headway.wiring.store_access import job_lock, open_store
 def flow_job(config: Config, source: FlowSource, options: IngestOptions) -> Iterator[tuple[Store, Job]]:
     """The job of a flow with its lock: an earlier one with the same content and inputs, or a new one."""
     with open_store(config) as store:
+        locks = partial(job_lock, config)
         while True:
-            clear_remains(store, source.digest, lambda name: job_lock(config, name))
+            clear_remains(store, source.digest, locks)
             job, is_new = find_or_add(store, config, source, "", options=options)
-            with job_lock(config, job.name):
-                if is_new != is_ingesting(store, job):
+            with claimed(store, job, locks, is_new=is_new) as is_ours:
+                if not is_ours:
                     continue  # Another process has just removed it, or died while it filled it.
                 if is_new:
                     _take_in(config, store, source, job, options)

@@ -21,6 +21,8 @@ from typing import Final
 #: In flight at the start; and of a lane with a rate, which paces it. Its full bucket may be a minute's requests.
 FIRST_FLIGHT: Final = 16
 FIRST_PACED_FLIGHT: Final = 1024
+#: From so many on it bounds a lane that searches for its limits, too.
+FIRST_BLIND_FLIGHT: Final = 128
 #: The steps.
 DOUBLE: Final = 2.0
 #: Two steps double: a server that is full at 2,000 is asked for 2,900 at once, not for 4,000.
@@ -57,10 +59,10 @@ class FlightLimit:
         "first", "paced",
     )  # fmt: skip
 
-    def __init__(self, now: float, sent: int = 0, *, paced: bool = False) -> None:
+    def __init__(self, now: float, sent: int = 0, *, paced: bool = False, first: int = FIRST_FLIGHT) -> None:
         #: Whether a rate paces the lane, too.
         self.paced = paced
-        self.first = first = FIRST_PACED_FLIGHT if paced else FIRST_FLIGHT
+        self.first = first = FIRST_PACED_FLIGHT if paced else first
         #: The last size without a queue, and the time of an answer then; 0: none is known yet.
         self._unqueued = first
         self._unqueued_s = 0.0

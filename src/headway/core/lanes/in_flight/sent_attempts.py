@@ -56,6 +56,19 @@ class SentAttempts:
             and other is not entry
         ]
 
+    def uncounted(self, entry: Entry, place: int) -> float:
+        """The charges for attempts in flight that a report on this one may not count: later ones, and all that have no answer yet."""
+        return sum(
+            other.charged[place]
+            for other in self._entries()
+            if other is not entry and (other.seq > entry.seq or not other.accepted)
+        )
+
+    @property
+    def unanswered(self) -> int:
+        """How many have no answer yet."""
+        return self._lane.unanswered
+
     def deepest_s(self, meter: Meter, entry: Entry) -> float:
         """The largest debt of a meter that this attempt, or one in flight, was sent at."""
         return max(

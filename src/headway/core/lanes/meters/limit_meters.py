@@ -15,6 +15,7 @@ from headway.core.lanes.job_share import WHOLE, Grant, Parts
 from headway.core.lanes.learning.evidence import Evidence
 from headway.core.lanes.learning.limit_doubt import DisprovedLimit
 from headway.core.lanes.learning.rate_finder import LEARNED, LEAST_EVIDENCE_S, RateFinder
+from headway.core.lanes.meters.clock_window import ClockWindow
 from headway.core.lanes.meters.depth_ramp import DepthRamp
 from headway.core.lanes.meters.growth_cap import GROWTH_CAP, GrowthCap, slowed
 from headway.core.lanes.meters.meter import MINIMUM_GAP, Meter, meters_of
@@ -179,6 +180,14 @@ class LimitMeters:
     def all_reported(self) -> Iterable[Meter]:
         """The meters of all reported limits."""
         return self._reported.values()
+
+    def closed_s(self, at: float) -> float:
+        """How long a window of the clock has been closed; for ever if its next boundary is sure."""
+        windows = [meter for meter in self._reported.values() if isinstance(meter, ClockWindow)]
+        return max(
+            (NEVER if window.sure else at - window.closed_at for window in windows if window.closed),
+            default=0.0,
+        )
 
     def replace_reported(self, meter: Meter) -> None:
         """Count a reported limit by this meter from now on."""
