@@ -24,7 +24,7 @@ def test_the_table_of_metrics_is_that_of_the_code() -> None:
 
 def values_of(label: str) -> set[str]:
     """The values that the page lists for a label."""
-    [listed] = re.findall(rf"`{label}`: ([a-z_, \n]+)\.", PAGE)
+    [listed] = re.findall(rf"`{label}`:\s([a-z_, \n]+)\.", PAGE)
     return {value.strip() for value in listed.split(",")}
 
 
