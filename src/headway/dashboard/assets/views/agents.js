@@ -2,9 +2,11 @@
 
 import { KeyedChildren, el, setAttribute, setText, show } from "../parts/dom.js";
 import { get, jobApi, jobPath } from "../parts/api.js";
-import { ago, asList, compact, known, money, plural } from "../parts/format.js";
+import { ago, asList, compact, known, money } from "../parts/format.js";
 import { stopTick, tick } from "../parts/live.js";
 import { empty } from "../parts/widgets.js";
+
+const REFRESH_MS = 2000;
 
 export const open = (page) => new AgentsView(page);
 
@@ -12,29 +14,45 @@ class AgentsView {
   constructor({ job }) {
     this.job = job;
     this.list = el("ul", { class: "agents", "data-list": true });
-    this.cards = new KeyedChildren(this.list, (agent) => String(agent.unit?.index ?? agent.unit), (agent) => new AgentCard(job, agent));
+    this.cards = new KeyedChildren(this.list, (agent) => agent.unit, () => new AgentCard(job));
     this.none = el("div", { hidden: true }, empty("No agent is at work now.", `headway status ${job}`, "An agent appears here while its unit runs. The whole conversation of each is with its unit."));
     this.element = el("section", { "aria-label": "Agents" }, this.list, this.none);
   }
 
+  // Events say what each agent does; what it said last, and its place in the job, are read now and then.
   async start() {
-    try { this.take((await get(jobApi(this.job, "agents"))).agents); } catch (error) { this.element.append(empty(error.message)); }
+    try {
+      const agents = asList((await get(jobApi(this.job, "agents"))).agents);
+      this.details = new Map(agents.map((agent) => [agent.unit, agent]));
+      if (!this.closed) this.take(agents);
+    } catch (error) {
+      if (!this.details) this.element.append(empty(error.message));
+    }
   }
 
   reload() { this.start(); }
 
-  update(row) { if (row.agents) this.take(row.agents); }
+  update(row) {
+    if (!row.agents) return;
+    this.take(row.agents.map((agent) => ({ ...this.details?.get(agent.unit), ...agent })));
+    if (row.agents.length === 0 || this.timer) return;
+    this.timer = setTimeout(() => { this.timer = 0; if (!this.closed && !document.hidden) this.start(); }, REFRESH_MS);
+  }
 
   take(agents) {
     this.cards.update(asList(agents));
     show(this.none, asList(agents).length === 0);
   }
 
-  close() { this.cards.close(); }
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.cards.close();
+  }
 }
 
 class AgentCard {
-  constructor(job, agent) {
+  constructor(job) {
     this.job = job;
     this.name = el("b", { class: "foreign" });
     this.about = el("span", { class: "soft small" });
@@ -42,12 +60,13 @@ class AgentCard {
     this.last = el("p", { class: "foreign clamp" });
     this.cost = el("span", { class: "soft small" });
     this.age = el("span", { class: "soft small" });
-    this.link = el("a", { href: jobPath(job, "units", String(agent.index ?? agent.unit?.index ?? agent.unit)), "data-item": true }, this.name);
+    this.link = el("a", { "data-item": true }, this.name);
     this.element = el("li", { class: "panel agent" }, el("p", {}, this.link, " ", this.about), el("p", { class: "now" }, this.tool), this.last, el("p", { class: "agent-foot" }, this.cost, this.age));
   }
 
   update(agent) {
-    setText(this.name, agent.id || agent.unit?.id || agent.unit);
+    setText(this.name, agent.unit);
+    setAttribute(this.link, "href", known(agent.index) ? jobPath(this.job, "units", String(agent.index)) : `${jobPath(this.job, "units")}?q=${encodeURIComponent(agent.unit)}`);
     setText(this.about, [agent.lane, known(agent.turn) ? `turn ${agent.turn}` : null].filter(Boolean).join(" · "));
     setText(this.tool, agent.tool || "");
     show(this.tool.parentElement, Boolean(agent.tool));
