@@ -7,9 +7,27 @@ import { section, time } from "../parts/widgets.js";
 const MOST_SHOWN = 12000;
 const ROLES = { user: "User", assistant: "Model", system: "System", developer: "System", tool: "Tool result", model: "Model" };
 
-export function conversation(messages) {
-  if (messages.length === 0) return null;
-  return section("Conversation", el("ol", { class: "conversation" }, messages.map(message)));
+// Messages that are there stay as they are while others follow, so that one can read what an agent says.
+export class Conversation {
+  constructor() {
+    this.texts = [];
+    this.list = el("ol", { class: "conversation" });
+    this.element = section("Conversation", this.list);
+    this.element.hidden = true;
+  }
+
+  update(messages) {
+    this.element.hidden = messages.length === 0;
+    messages.forEach((one, n) => {
+      const text = JSON.stringify(one);
+      if (this.texts[n] === text) return;
+      this.texts[n] = text;
+      if (n < this.list.childElementCount) this.list.children[n].replaceWith(message(one));
+      else this.list.append(message(one));
+    });
+    this.texts.length = messages.length;
+    while (this.list.childElementCount > messages.length) this.list.lastChild.remove();
+  }
 }
 
 function message({ role, text, tool_calls: calls, tool_result: result, at_utc: at }) {

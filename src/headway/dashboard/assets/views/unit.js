@@ -5,7 +5,7 @@ import { get, jobApi, jobPath } from "../parts/api.js";
 import { asList, count, duration, known, money, pretty } from "../parts/format.js";
 import { cancelUnit, retryUnit } from "../parts/steering.js";
 import { command, empty, foreign, mark, pairs, section, time } from "../parts/widgets.js";
-import { conversation, longText } from "./conversation.js";
+import { Conversation, longText } from "./conversation.js";
 import { timeLine } from "./time_line.js";
 
 const ENDED = new Set(["succeeded", "cached", "failed", "timed_out", "skipped", "cancelled"]);
@@ -17,6 +17,7 @@ class UnitView {
   constructor({ job, row, item }) {
     Object.assign(this, { job, rowOf: row, index: Number(item) });
     this.parts = new Map();
+    this.conversation = new Conversation();
     this.place = el("div", { class: "unit-parts" }, el("p", { class: "none" }, "Loading…"));
     const step = (by, word, sign) => el("a", { href: jobPath(job, "units", String(this.index + by)), class: "button", "aria-label": word }, sign);
     this.element = el("article", { class: "unit" }, el("p", { class: "crumbs" }, el("a", { href: jobPath(job, "units"), "data-up": true }, "← All units"), el("span", { class: "tools" }, this.index > 0 ? step(-1, "The unit before", "‹") : null, step(1, "The next unit", "›"))), this.place);
@@ -58,7 +59,8 @@ class UnitView {
     this.part("error", answer.error, () => (answer.error ? errorCard(answer.error) : null));
     this.part("time", [answer.timeline, unit.status], () => timeLine(asList(answer.timeline)));
     this.part("attempts", [answer.attempts, answer.notes], () => attemptsPart(asList(answer.attempts), answer.notes || {}));
-    this.part("conversation", answer.conversation, () => conversation(asList(answer.conversation)));
+    this.part("conversation", null, () => this.conversation.element);
+    this.conversation.update(asList(answer.conversation));
     this.part("raw", [answer.request, answer.answer], () => rawPart(answer.request, answer.answer));
   }
 
