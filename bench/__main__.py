@@ -37,6 +37,7 @@ from bench.postgres import section as postgres
 from bench.reviews import section as reviews
 from bench.servers import section as servers
 from bench.sweep import section as sweep
+from bench.watching import section as watching
 
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "bench" / "RESULTS.md"
@@ -96,6 +97,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "reviews": reviews.section,
     "calls": calls.section,
     "ask": asking.section,
+    "watching": watching.section,
 }
 
 

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from headway.cli import demo, main
 from headway.display import live
+from headway.display.lanes.limit_use import LimitUseHistory
 from headway.engine.observer import View
 from headway.fake.process import fake_process
 
@@ -41,10 +42,13 @@ def views_of_a_run(folder: Path) -> list[View]:
     return seen
 
 
-def picture(view: View) -> str:
-    """The frame as a terminal shows it, without the address of a font."""
+def picture(views: list[View]) -> str:
+    """The frame of the last view as a terminal shows it, without the address of a font."""
+    history = LimitUseHistory()
+    for view in views:
+        history.note(view)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(live.frame(view, WIDTH, 24))
+    console.print(live.frame(views[-1], WIDTH, 24, (), history))
     text = console.export_svg(title="headway run questions.jsonl")
     return re.sub(r"@font-face \{.*?\}\s*", "", text, flags=re.DOTALL)
 
@@ -52,5 +56,5 @@ def picture(view: View) -> str:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         views = views_of_a_run(Path(name))
-    halfway = min(views, key=lambda view: abs(view.ended - view.total / 2))
-    PICTURE.write_text(picture(halfway), encoding="utf-8")
+    halfway = min(range(len(views)), key=lambda n: abs(views[n].ended - views[n].total / 2))
+    PICTURE.write_text(picture(views[: halfway + 1]), encoding="utf-8")

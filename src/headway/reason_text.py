@@ -62,6 +62,39 @@ def wait_text(wait: Wait) -> str:
     return _WAITS[wait.code].format(message=wait.message, limit=wait.limit)
 
 
+#: What a lane waited for, where only the code and the limit are known.
+_WAIT_NAMES: Final[dict[WaitCode, str]] = {
+    WaitCode.PAUSED: "the end of a pause",
+    WaitCode.HOLD: "the end of a hold",
+    WaitCode.BREAKER: "a provider that failed",
+    WaitCode.PROBE: "a provider that failed (a test request)",
+    WaitCode.OTHER_JOBS: "other jobs that use the lane",
+    WaitCode.CONCURRENCY: "requests in flight",
+    WaitCode.GLOBAL_CAP: "the cap on requests in flight of all lanes",
+    WaitCode.GROUP_CAP: "--concurrency",
+    WaitCode.RETRY_AFTER: "the time that a refusal named",
+    WaitCode.START_DELAY: "the delay between starts",
+    WaitCode.BUDGET: "the budget",
+    WaitCode.PACE: "a rate limit",
+    WaitCode.CRASHED_TWICE: "a unit that runs alone",
+    WaitCode.BACKOFF: "the time after a failure",
+    WaitCode.SERIAL_FIRST: "serial units",
+    WaitCode.READING: "its next units to be read",
+    WaitCode.OTHER_UNITS: "other units that must finish first",
+    WaitCode.SAME_DIRECTORY: "another unit in the same directory",
+    WaitCode.ONE_AHEAD: "one unit that ran ahead",
+    WaitCode.CONNECTIONS: "connections",
+    WaitCode.ANSWERS: "the answers in flight",
+    WaitCode.RUN_ENDING: "nothing: the run was ending",
+    WaitCode.STOPPED: "nothing: the lane had stopped",
+}
+
+
+def wait_name(code: WaitCode, limit: str = "") -> str:
+    """What a lane waited for in the past; `limit` names the limit that set its pace."""
+    return f"its limit of {limit}" if limit else _WAIT_NAMES[code]
+
+
 def stop_text(reason: StopReason) -> str:
     """Why a lane stopped: "auth: Incorrect API key provided"."""
     code, message = unit_error(reason)

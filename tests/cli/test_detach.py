@@ -68,7 +68,7 @@ def test_the_run_is_a_session_of_its_own_with_a_private_log_and_survives_sighup(
     wait_for("the end", lambda: ended(stage))
     assert stage.job()["state"] == "complete"
     lines = log_of(stage).read_text().splitlines()
-    assert all(re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z  ", line) for line in lines), lines
+    assert all(re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z info job=j  ", line) for line in lines), lines
     assert any("done: 2 of 2 succeeded" in line for line in lines)
     assert not any("stopping" in line for line in lines)
 

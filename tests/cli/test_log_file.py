@@ -13,6 +13,7 @@ from tests.crash.stage import KEY, Stage
 
 from headway.display import log_file
 from headway.display.log_file import LogFile
+from headway.display.logs import log_line
 from headway.errors import UsageError
 from headway.stores.records import JobEvent
 
@@ -49,6 +50,47 @@ def test_json_lines(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPa
     assert "progress" in {one["event"] for one in entries}
     assert entries[-1]["event"] == "finished"
     assert (entries[-1]["state"], entries[-1]["succeeded"]) == ("complete", 10)
+
+
+def test_at_the_level_debug_every_attempt_has_its_ids_and_nothing_foreign_breaks_a_line(
+    stage: Stage, headway: Headway
+) -> None:
+    name = "a b=c\x1b[31m\nd"
+    rows = [{"id": f"r{n}", "prompt": f"say {n}"} for n in range(3)] + [{"id": name, "prompt": "#never"}]
+    stage.input.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (stage.root / "s.json").write_text('{"type": "object"}')
+    command = ("run", "in.jsonl", "--name", "j", "--schema", "s.json", "-q", "--log-level", "debug")
+    assert headway(*command, "--log-file", "run.json", "--log-format", "json").code == 1
+    entries: list[dict[str, Any]] = [json.loads(line) for line in lines_of(stage.root / "run.json")]
+    assert all(tuple(one)[: len(log_line.KEYS)] == log_line.KEYS for one in entries)
+    assert {one["event"] for one in entries} <= set(log_line.EVENT_LEVELS)
+    [failed] = [one for one in entries if one["event"] == "unit.failed" and one["unit"] == name]
+    assert (failed["level"], failed["job"], failed["lane"], failed["status"]) == (
+        "warning",
+        "j",
+        "alpha/gpt-x",
+        "failed",
+    )
+    assert {one["attempt"] for one in entries if one["event"] == "unit.started" and one["unit"] == name} >= {
+        1
+    }
+    assert (
+        headway("retry", "j", "--failed", "-q", "--log-level", "warning", "--log-file", "run.log").code == 1
+    )
+    lines = lines_of(stage.root / "run.log")
+    assert all(line.split(" ")[1] in ("warning", "error") for line in lines)
+    [line] = [line for line in lines if 'unit="a b=c' in line]
+    assert line.isprintable()
+
+
+def test_the_page_about_logs_has_what_the_code_has() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "logs.md").read_text(encoding="utf-8")
+    keys, events = page.partition("## Events")[::2]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", keys.partition("## Keys")[2], re.MULTILINE)) == log_line.KEYS
+    of_events, of_notices = events.partition("Levels of `noted`")[::2]
+    cells = re.compile(r"^\| `([\w.]+)` \| `(\w+)` \|", re.MULTILINE)
+    assert dict(cells.findall(of_events)) == log_line.EVENT_LEVELS
+    assert dict(cells.findall(of_notices)) == log_line.NOTED_LEVELS
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -113,7 +155,7 @@ def test_a_hold_is_written_in_utc_and_on_one_line(tmp_path: Path) -> None:
     log.noted(JobEvent(1_800_000_000.0, "alpha/gpt-x", "held", "come back\nlater", 1_800_000_060.0))
     log.close()
     assert lines_of(tmp_path / "run.log") == [
-        "2027-01-15T08:00:00.000Z  alpha/gpt-x: held until 2027-01-15T08:01:00.000Z: come back later"
+        "2027-01-15T08:00:00.000Z warning lane=alpha/gpt-x  alpha/gpt-x: held until 2027-01-15T08:01:00.000Z: come back later"
     ]
 
 

@@ -29,7 +29,11 @@ def opened(path: Path, size: tuple[int, int] = DESKTOP) -> Iterator[Page]:
     """A page in a browser. The browser lives no longer, because its loop and one of a command in this process exclude each other."""
     with started_browser() as browser:
         window = Window(browser, size)
-        yield window.open(path)
+        page = window.open(path)
+        page.locator("#search").evaluate(
+            "element => element.scrollIntoView()"
+        )  # Rows exist while they are in view.
+        yield page
         window.close()
     assert window.problems == []
 
@@ -67,6 +71,34 @@ def test_the_report_of_a_job_is_a_page_that_needs_nothing_else(finished: Stage, 
         expect(page.locator("#count")).to_have_text("1 of 10 units")
         page.locator("[role=gridcell]").last.click()
         expect(page.get_by_role("dialog", name="row-7")).to_contain_text("echo: say 7")
+
+
+def test_the_report_says_how_the_job_ran_also_without_scripts(stage: Stage, headway: Headway) -> None:
+    stage.configure("rpm = 600\nburst = 1")
+    rows = [json.dumps({"id": f"r{n}", "prompt": f"say {n}", "model": "m"}) for n in range(24)]
+    (stage.root / "slow.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    assert headway("run", "slow.jsonl", "--name", "slow", "-q").code == 0
+    done = headway("report", "slow", "-o", "slow.html", "--json")
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    pace = [wait for wait in facts["waits"] if wait["reason"] == "pace"]
+    assert pace[0]["for_limit"] == "requests per minute"
+    faster = facts["faster"]
+    assert 1.4 <= faster["simulated_s"] <= 2.4, "ten at once, and one each tenth of a second"
+    gains = {one["change"]["what"]: one["seconds"] for one in faster["changes"]}
+    assert set(gains) == {"requests", "key"}
+    assert gains["requests"] < 0.7 * faster["simulated_s"]
+    with opened(stage.root / "slow.html") as page:
+        run = page.locator("main #run")
+        expect(run.get_by_role("img", name="Requests: started, limit")).to_be_visible()
+        expect(run).to_contain_text("its limit of requests per minute")
+        expect(run).to_contain_text("twice the requests per minute for alpha/m")
+        assert run.locator("[style], script, image").count() == 0
+    with started_browser() as browser:
+        page = browser.new_context(java_script_enabled=False).new_page()
+        page.goto((stage.root / "slow.html").as_uri())
+        expect(page.get_by_role("heading", name="What would have made it faster")).to_be_visible()
+        expect(page.locator("#run svg.plot")).not_to_have_count(0)
 
 
 def test_what_units_say_stays_text(finished: Stage, headway: Headway) -> None:
@@ -145,4 +177,10 @@ def test_a_file_that_cannot_be_a_report(finished: Stage, headway: Headway, out: 
 def test_json_names_the_job_and_the_file(finished: Stage, headway: Headway) -> None:
     done = headway("report", "ten", "--out", "page.html", "--json")
     assert done.code == 0, done.err
-    assert json.loads(done.out) == {"job": "ten", "path": "page.html"}
+    facts = json.loads(done.out)
+    assert (facts["job"], facts["path"]) == ("ten", "page.html")
+    assert facts["worked_s"] > 0.0
+    assert facts["costs"][0] | {"input_tokens": 0, "output_tokens": 0} == {
+        "lane": "alpha/m", "kind": "openai", "attempts": 10, "input_tokens": 0, "output_tokens": 0, "cost_usd": None,
+        "repeated_usd": None,
+    }  # fmt: skip

@@ -275,9 +275,9 @@ def cancelled_attempt_goes_back(patch: Patch) -> None:
 def cancelled_unit_runs_if_it_was_not_read_yet(patch: Patch) -> None:
     right = Supply._take_in
 
-    def wrong(self: Supply, unit: Any) -> Entry | None:
+    def wrong(self: Supply, unit: Any, now: float) -> Entry | None:
         self._run.unwanted.clear()
-        return right(self, unit)
+        return right(self, unit, now)
 
     patch.setattr(Supply, "_take_in", wrong)
 
@@ -379,8 +379,8 @@ def deadline_does_not_wait_for_fetches(patch: Patch) -> None:
 def units_dropped_that_come_during_a_pause(patch: Patch) -> None:
     right = Supply._take_in
 
-    def wrong(self: Supply, unit: Any) -> Entry | None:
-        return None if self._run.paused else right(self, unit)
+    def wrong(self: Supply, unit: Any, now: float) -> Entry | None:
+        return None if self._run.paused else right(self, unit, now)
 
     patch.setattr(Supply, "_take_in", wrong)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
-from headway.core.events import Finished
+from headway.core.events import Finished, SetBudget
 from headway.core.model import Estimate, Kind, LaneLimits, Outcome, Settings, Unit, Usage
 
 DOLLAR = Estimate(cost_usd=1.0)
@@ -306,3 +306,20 @@ def test_of_files_few_are_out_until_eight_were_seen() -> None:
     step = run.at(2.0, *(ok(index, took(50.0)) for index in (1, 2, 3, 4)))
     assert step.started == [5, 6, 7, 8]
     assert len(run.at(3.0, *(ok(index, took(50.0)) for index in (5, 6, 7, 8))).started) == 25
+
+
+def test_a_higher_cap_starts_what_had_no_room_and_a_lower_one_starts_nothing_more() -> None:
+    run = Run(units(10, estimate=DOLLAR), settings=Settings(max_cost_usd=2.0))
+    assert run.at(0.0).started == [0, 1]
+    assert run.at(1.0, SetBudget(4.0)).started == [2, 3]
+    assert run.at(2.0, SetBudget(1.0), ok(0, spending(1.0)), ok(1, spending(1.0))).started == []
+    assert run.at(3.0, ok(2, spending(1.0)), ok(3, spending(1.0))).done == "budget"
+
+
+def test_a_cap_that_comes_later_counts_what_is_in_flight_and_may_go_again() -> None:
+    run = Run(units(10, estimate=DOLLAR), lane_spec("a", LaneLimits(max_concurrency=3)))
+    assert run.at(0.0).started == [0, 1, 2]
+    assert run.at(1.0, SetBudget(3.5), ok(0, spending(0.4))).started == [3]
+    assert run.at(2.0, ok(1, spending(1.0))).started == []
+    assert run.at(3.0, SetBudget(0.0)).started == [4]
+    assert run.at(4.0, SetBudget(100.0), ok(2, spending(1.0))).started == [5]

@@ -132,6 +132,7 @@ class CallRecords:
             self._next_look.cancel()
         self._named.clear()
         self._recorder.learn()
+        self._recorder.finish_samples()
         self.processes.close()
         await self._recorder.close()
         try:

@@ -44,18 +44,13 @@ def cancel(
 def _request(
     what: str, name: str | None, units: tuple[str, ...], config: Path | None, db: str | None, *, as_json: bool
 ) -> None:
-    from headway.cli.shared import control_requests, workspace
-    from headway.errors import UsageError
+    from headway.cli.shared import printing, workspace
+    from headway.wiring.steering import control_requests
     from headway.wiring.store_access import open_store
 
     settings = workspace.settings(config, db)
     workspace.open_read_only(settings).close()
     with open_store(settings) as store:
         job = workspace.choose_job(store, name, quiet=as_json)
-        if not workspace.is_live(settings, job):
-            raise UsageError(
-                f"job '{job.name}' is not running", hint="'headway jobs' lists the jobs and their states"
-            )
-        indexes = control_requests.indexes_of(store, job, units)
-        asked = control_requests.ask(settings, store, job, what, indexes)
-    asked.show(as_json=as_json)
+        asked = control_requests.ask_running(settings, store, job, what, units)
+    printing.print_asked(asked, as_json=as_json)

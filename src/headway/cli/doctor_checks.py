@@ -32,6 +32,7 @@ from headway.core.model import Dimension
 from headway.display.formatting import count
 from headway.errors import ConfigError, ForeignRecords, HeadwayError, NoRecords
 from headway.install_hint import install_command
+from headway.metrics.grafana import DASHBOARD
 from headway.reason_text import disproved_text
 from headway.reports.lanes import lane_reports
 from headway.stores.files import readable_by_others
@@ -93,6 +94,7 @@ def machine_checks() -> Iterator[Check]:
     yield uvloop()
     yield sqlite()
     yield terminal()
+    yield ok("grafana", f"a dashboard to import: {DASHBOARD}")
 
 
 def packages() -> Check:

@@ -100,9 +100,10 @@ def _resume(
     out: Path | None,
     **flags: Any,
 ) -> int:
-    from headway.cli.shared import control_requests, printing, run_job, workspace
+    from headway.cli.shared import printing, run_job, workspace
     from headway.jobs.kinds import file_kind_of, run_kind_of
     from headway.reports.jobs import job_report
+    from headway.wiring.steering import control_requests
     from headway.wiring.store_access import open_store
     from headway.wiring.submission import reopened, with_cap_of
 
@@ -122,7 +123,7 @@ def _resume(
             if what == "resume" or named:
                 asked = control_requests.ask(settings, store, job, what, named)
                 if asked.taken or workspace.is_live(settings, job):
-                    asked.show(as_json=as_json)
+                    printing.print_asked(asked, as_json=as_json)
                     return 0
         job = store.job(job.name) or job
         kind = file_kind_of(job)

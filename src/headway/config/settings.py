@@ -222,6 +222,27 @@ class RunConfig(msgspec.Struct, frozen=True):
     max_wait_s: float = 0.0
 
 
+#: A hold that lasts longer than this is told of.
+NOTIFY_HOLD_S: Final = 300.0
+
+
+class NotifyConfig(msgspec.Struct, frozen=True):
+    """`[run] notify` and `notify_hold`. Addresses may be secrets, so they are not among the settings that a job records."""
+
+    targets: tuple[str, ...] = ()
+    hold_s: float = NOTIFY_HOLD_S
+
+
+class OtelConfig(msgspec.Struct, frozen=True):
+    """`[otel]`: whether runs are traced, whether texts of prompts and answers go along, and whether providers over HTTP get a
+    `traceparent` header.
+    """
+
+    enabled: bool = False
+    content: bool = False
+    propagate: bool = False
+
+
 class ReviewInstruction(msgspec.Struct, frozen=True):
     """`[[review.instructions]]`: what the reviewer of some files is told. `path` is a pattern, as in .gitignore."""
 
@@ -253,6 +274,8 @@ class Config(msgspec.Struct, frozen=True):
     providers: dict[str, ProviderConfig] = {}
     run: RunConfig = RunConfig()
     review: ReviewConfig = ReviewConfig()
+    notify: NotifyConfig = NotifyConfig()
+    otel: OtelConfig = OtelConfig()
     #: Whether a flag, the environment or the file names `db`. Otherwise it is the default.
     db_is_named: bool = False
     #: Whether no file names `providers`: they stand for the keys that are set, and change with them.

@@ -10,7 +10,10 @@ from typing import Any, Final
 from headway.config import checks, toml_schema
 from headway.config.kinds import KINDS, TableError, why_not
 from headway.config.settings import (
+    NOTIFY_HOLD_S,
     Config,
+    NotifyConfig,
+    OtelConfig,
     ProviderConfig,
     RetryConfig,
     ReviewConfig,
@@ -78,9 +81,21 @@ class _File:
         except ValueError as error:
             raise self._wrong("db", str(error)) from None
         providers = self._providers(top.get("providers", {}))
-        run = RunConfig(**self._table(top.get("run", {}), toml_schema.RUN, "run"))
+        run = self._table(top.get("run", {}), toml_schema.RUN, "run")
+        notify = NotifyConfig(run.pop("notify", ()), run.pop("notify_hold", NOTIFY_HOLD_S))
         review = self._review(top.get("review", {}))
-        return Config(self.path, self.root, db, providers, run, review, db_is_named="db" in top)
+        otel = OtelConfig(**self._table(top.get("otel", {}), toml_schema.OTEL, "otel"))
+        return Config(
+            self.path,
+            self.root,
+            db,
+            providers,
+            RunConfig(**run),
+            review,
+            notify,
+            otel,
+            db_is_named="db" in top,
+        )
 
     def _review(self, table: object) -> ReviewConfig:
         fields = self._table(table, toml_schema.REVIEW, "review")

@@ -15,7 +15,7 @@ from headway.config.kinds import KINDS, kind_name
 LATER: Final = None
 Keys = Mapping[str, Check | None]
 
-TOP: Final[Keys] = {"db": LATER, "providers": LATER, "run": LATER, "review": LATER}
+TOP: Final[Keys] = {"db": LATER, "providers": LATER, "run": LATER, "review": LATER, "otel": LATER}
 #: Keys of a provider of any kind besides `kind`; `provider_keys` adds those of the kinds.
 _ANY_PROVIDER: Final[Keys] = {
     "api_key_env": checks.variable,
@@ -67,7 +67,10 @@ RUN: Final[Keys] = {
     "weight": checks.weight,
     "cache": checks.cache_mode,
     "order": checks.order_name,
+    "notify": checks.arguments,
+    "notify_hold": checks.duration,
 }
+OTEL: Final[Keys] = {"enabled": checks.flag, "content": checks.flag, "propagate": checks.flag}
 REVIEW: Final[Keys] = {
     "concurrency": checks.files_at_once,
     "include": checks.path_patterns,
@@ -100,6 +103,7 @@ TABLES: Final[Mapping[str, Keys]] = {
     "providers.NAME.models.MODEL": MODEL,
     "run": RUN,
     "review": REVIEW,
+    "otel": OTEL,
     "review.instructions": INSTRUCTION,
 }
 #: Fields whose names have a unit that the keys do not have.
@@ -124,7 +128,7 @@ _MUCH_MORE_SIMILAR: Final = 0.2
 
 
 #: Keys whose values are tables.
-_TABLE_NAMES: Final = ("providers", "run", "review", "limits", "retry", "prices", "models")
+_TABLE_NAMES: Final = ("providers", "run", "review", "otel", "limits", "retry", "prices", "models")
 
 
 def unknown_key(key: str, known: Iterable[str], *, is_table: bool = False) -> str:

@@ -84,6 +84,12 @@ class SetLimits(msgspec.Struct, frozen=True, gc=False):
     limits: LaneLimits
 
 
+class SetBudget(msgspec.Struct, frozen=True, gc=False):
+    """Another cap on the money of the run; 0: none."""
+
+    max_cost_usd: float
+
+
 class Share(msgspec.Struct, frozen=True, gc=False):
     """The part of a lane that this job may use, as other jobs begin or cease to use it. `owed`: see `job_share.owed_to`."""
 
@@ -201,6 +207,7 @@ Event = (
     | Cancelled
     | ReopenLane
     | OpenLane
+    | SetBudget
     | SetLimits
     | SetMaxInFlight
     | HoldAccount

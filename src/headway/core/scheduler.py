@@ -52,6 +52,7 @@ class Scheduler(RunState):
             events.ReopenLane: control.reopen_lane,
             events.OpenLane: control.open_lane,
             events.SetLimits: control.set_limits,
+            events.SetBudget: spending.set_cap,
             events.SetMaxInFlight: self._set_max_in_flight,
             events.HoldAccount: control.hold_account,
             events.SetMemoryPlaces: control.set_memory_places,

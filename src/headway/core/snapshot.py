@@ -95,6 +95,8 @@ class LaneView(msgspec.Struct, frozen=True):
     windows: tuple[AccountWindow, ...] = ()
     #: How many of its processes fit into memory, if that is fewer than it may start otherwise.
     memory_places: int | None = None
+    #: How long the unit of its queue that waits the longest has been ready to start.
+    oldest_wait_s: float = 0.0
 
     @property
     def held_back_by(self) -> LimitUsage | None:
@@ -206,6 +208,7 @@ def _lane_view(
         unreached=unreached_limits(lane, used_shares),
         windows=lane.windows.all(),
         memory_places=_binding_places(lane),
+        oldest_wait_s=lane.queue.oldest_wait_s(now),
     )
 
 

@@ -73,7 +73,7 @@ def status_lines(
 
 def failure_lines(job: JobReport, examples: Sequence[FailureExample]) -> list[str]:
     """Failures by kind, with one example each."""
-    return [_failure(failure, example) for failure, example in zip(job.failures, examples, strict=True)]
+    return [failure_line(failure, example) for failure, example in zip(job.failures, examples, strict=True)]
 
 
 def retry_lines(failures: Sequence[Failure]) -> list[str]:
@@ -85,7 +85,8 @@ def retry_lines(failures: Sequence[Failure]) -> list[str]:
     ]
 
 
-def _failure(failure: Failure, example: FailureExample) -> str:
+def failure_line(failure: Failure, example: FailureExample) -> str:
+    """A failure, and its first unit."""
     if example.raised:
         return f"{units(failure.units)} failed, for example {example.custom_id}: your function raised {short(failure.message)}"
     if failure.message == "cancelled":

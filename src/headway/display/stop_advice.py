@@ -22,9 +22,13 @@ def stop_lines(
     """A line for each lane that cannot continue, by name. `holds`: until when a lane is held, if that should be said."""
     until = holds or {}
     return [
-        f"{name} stopped: {stop_reason_text(reason)}{_advice(config, name, reason, environ)}{_about_hold(name, until.get(name))}"
+        f"{name} stopped: {stop_reason_text(reason)}{_dashed(advice_on(config, name, reason, environ))}{_about_hold(name, until.get(name))}"
         for name, reason in sorted(stops.items())
     ]
+
+
+def _dashed(advice: str) -> str:
+    return f" — {advice}" if advice else ""
 
 
 def _about_hold(lane: str, until_utc: float | None) -> str:
@@ -41,7 +45,8 @@ def stop_reason_text(reason: EndReason) -> str:
     return short(message) if is_plain(reason) else f"{code}: {short(message)}"
 
 
-def _advice(config: Config, lane: str, reason: EndReason, environ: Mapping[str, str]) -> str:
+def advice_on(config: Config, lane: str, reason: EndReason, environ: Mapping[str, str]) -> str:
+    """What to check if a lane stopped for this reason; "" if nothing is known."""
     provider = config.providers.get(lane.partition("/")[0])
     if provider is None:
         return ""
@@ -56,20 +61,20 @@ def _about_key(
     config: Config, provider: ProviderConfig, reason: AccountRefused, environ: Mapping[str, str]
 ) -> str:
     if reason.wrong_path:
-        return (
-            f" — check base_url ({provider.base_url}): it must end before the endpoint, with or without /v1"
-        )
+        return f"check base_url ({provider.base_url}): it must end before the endpoint, with or without /v1"
     variables = variables_of(provider, environ, dotenv_of(config))
     if variables:
-        return f" — check the key in {variables}, and that it may use this model"
-    return f" — no key was sent: {provider.api_key_env} is not set; export it or put it in .env beside headway.toml"
+        return f"check the key in {variables}, and that it may use this model"
+    return (
+        f"no key was sent: {provider.api_key_env} is not set; export it or put it in .env beside headway.toml"
+    )
 
 
 def _about_address(config: Config, provider: ProviderConfig) -> str:
     where = f"base_url is {provider.base_url}"
     if config.path is not None:
         where += f" in [providers.{provider.name}] of {shown_path(config.path)}"
-    return f" — {where}; 'headway doctor' checks whether it is reachable"
+    return f"{where}; 'headway doctor' checks whether it is reachable"
 
 
 def shown_path(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Commands from other terminals: `headway pause`, `resume`, `cancel`, `retry`, `lanes --set` and `lanes --reopen`.
+"""Commands from other terminals: `headway pause`, `resume`, `cancel`, `retry`, `budget`, `lanes --set` and `lanes --reopen`.
 
 The engine reads them from the store. A command stays open there until the batch with its effect is committed.
 """
@@ -86,6 +86,8 @@ class RunControl:
             self._apply(events.Abort("cancel"))
         elif request.what == "limits":
             return self._set_limits(request.args)
+        elif request.what == "budget":
+            return self._set_budget(request.args["max_cost_usd"])
         elif request.what == "reopen":
             return self._reopen(request.args)
         return request.what
@@ -97,6 +99,11 @@ class RunControl:
             self._apply(events.SetLimits(key, msgspec.convert({**limits, **args["limits"]}, LaneLimits)))
         new = ", ".join(f"{name} {value:,.10g}" for name, value in args["limits"].items())
         return f"{args['lane']}: {new}" if keys else f"there is no lane '{args['lane']}'"
+
+    def _set_budget(self, max_cost_usd: float) -> str:
+        cap = msgspec.convert(max_cost_usd, float)
+        self._apply(events.SetBudget(max(0.0, cap)))
+        return f"budget: ${cap:,.10g}" if cap > 0.0 else "budget: no cap"
 
     def _reopen(self, args: dict[str, Any]) -> str:
         keys = self._keys_of(args["lane"])

@@ -27,7 +27,7 @@ from headway.engine.cache_keys import CacheUse
 from headway.engine.cache_lookup import CacheLookup
 from headway.engine.control import RunControl
 from headway.engine.intents import AHEAD_S
-from headway.engine.observer import AgentActivity, Observer, View
+from headway.engine.observer import AgentActivity, Observer, Recorded, View
 from headway.engine.recorder import Recorder
 from headway.engine.recording.attempt_log import AttemptLogs
 from headway.engine.request_sender import RequestSender
@@ -148,6 +148,8 @@ class Engine(SchedulerDriver):
         self._control.add("cancel_units", self._unit_control.cancel)
         self._control.add("retry_units", self._unit_control.retry)
         self._control.add("grow", self._grow_on_command)
+        #: The names of lanes by their number in the store.
+        self._lane_names = {handle.id: handle.name for handle in recorder.lanes.values()}
         self._memory = MemoryPlaces(spec.lanes)
         for event in self._memory.look(scheduler.lanes):
             scheduler.lanes[event.lane].fit_into_memory(event.places)
@@ -229,6 +231,7 @@ class Engine(SchedulerDriver):
             await self._sender.close()
             if not self._done.cancelled() and self._done.exception() is None:
                 self._recorder.learn()
+                self._recorder.finish_samples()
             await self._recorder.close()
         if self._recorder.failure is not None:
             raise self._recorder.failure
@@ -281,6 +284,8 @@ class Engine(SchedulerDriver):
             sent = list(batch.running)
             self._inform(lambda observer: observer.sent(sent))
         self._inform(lambda observer: observer.ended(ended))
+        recorded = Recorded(batch.attempts, batch.waits, self._lane_names, batch.took_s)
+        self._inform(lambda observer: observer.recorded(recorded))
         if batch.grown and not self._done.done():
             if waiting := _waiting(batch.grown):
                 self._take_in(waiting)
@@ -498,6 +503,8 @@ class Engine(SchedulerDriver):
 
     def _show(self) -> None:
         view = self._view()
+        if not self._done.done():
+            self._recorder.sample(view.snapshot)
         self._inform(lambda observer: observer.moved(view))
 
     def _inform(self, tell: Callable[[Observer], None]) -> None:

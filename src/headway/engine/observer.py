@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from headway.core.snapshot import Snapshot
-from headway.stores.records import Job, JobEvent, UnknownOutcome
+from headway.stores.records import Attempt, Job, JobEvent, UnknownOutcome
 
 
 class PartProgress(msgspec.Struct, frozen=True):
@@ -84,6 +84,17 @@ class AgentActivity(msgspec.Struct, frozen=True, gc=False):
     is_over: bool = False
 
 
+class Recorded(msgspec.Struct, frozen=True, gc=False):
+    """What one transaction recorded: attempts that have ended, and (lane, reason, limit) → seconds that lanes waited. `lanes` has the names
+    of lanes by their number in the store, and `took_s` is the duration of the commit.
+    """
+
+    attempts: Sequence[Attempt]
+    waits: Mapping[tuple[int, str, str], float]
+    lanes: Mapping[int, str]
+    took_s: float
+
+
 class Observer(Protocol):
     """The contract of a listener. Every method is called on the engine's loop and must return quickly."""
 
@@ -99,6 +110,10 @@ class Observer(Protocol):
 
     def ended(self, indexes: list[int]) -> None:
         """These units have ended, and that is committed."""
+
+    def recorded(self, recorded: Recorded) -> None:
+        """A transaction is committed. Nothing by default."""
+        return
 
     def moved(self, view: View) -> None:
         """The present view: twice a second, and once at the end."""

@@ -28,6 +28,7 @@ from headway.engine.flights import LaneHandle
 from headway.engine.intents import MOST_AHEAD, Intents
 from headway.engine.recording.attempt_records import add_attempt
 from headway.engine.recording.lane_records import RestoredLane, lane_row
+from headway.engine.recording.lane_sampler import LaneSampler
 from headway.engine.store_reader import StoreReader
 from headway.reason_text import notice_text
 from headway.stores.journal import replay
@@ -120,6 +121,7 @@ class Recorder:
         self._release_hold()  # Nothing commits the first batch yet.
         self._reader = StoreReader(self._open_store, self._from_thread, self._broke)
         self.intents = Intents(self._writer, *ahead)
+        self._sampler = LaneSampler(self.lanes, self.store.samples.state(job), self._loop.time())
         return unknown
 
     def start(self) -> None:
@@ -295,10 +297,19 @@ class Recorder:
         self.commit_later()
         return event, released
 
+    def sample(self, snapshot: Snapshot) -> None:
+        """Record how the lanes are, at most once a second; with the next commit."""
+        self._sampler.look(snapshot, time.time(), self._writer.batch)
+
+    def finish_samples(self) -> None:
+        """Record how the lanes are at the end of the run."""
+        self._sampler.finish(self._snapshot(), time.time(), self._writer.batch)
+
     def learn(self) -> None:
         """Record what lanes have learned, and their views."""
-        now, utc = self._loop.time(), time.time()
-        for view in self._snapshot().lanes:
+        now, utc, state = self._loop.time(), time.time(), self._snapshot()
+        self.sample(state)
+        for view in state.lanes:
             handle = self.lanes.get(view.key)
             if handle is not None and handle.lane is not None:
                 row = lane_row(handle.lane, handle.record, view, now, utc)

@@ -34,7 +34,7 @@ from headway.engine.units.unit_cursors import StoreSource, route_of
 from headway.providers.adapter import Answer, Request, is_unsent
 from headway.providers.attached_body import marks_in
 from headway.providers.error_messages import describe_exception
-from headway.stores.records import UnitChange
+from headway.stores.records import Attempt, UnitChange
 
 
 class RequestSender:
@@ -80,7 +80,7 @@ class RequestSender:
         self._attachments = AttachmentReader(recorder) if has_files else None
         #: Lanes whose requests are sent as they are, unless they go alone.
         self._plain_lanes = set(spec.lanes) - self._session_lanes - self._log_lanes
-        if self._attachments is not None or spec.listener is not None:
+        if self._attachments is not None or spec.listener is not None or spec.tracer is not None:
             self._plain_lanes.clear()
         self._connections = ReadyConnections(spec.lanes, source.remaining)
 
@@ -185,6 +185,8 @@ class RequestSender:
             request = msgspec.structs.replace(request, on_text=on_text)
         if self._attachments is not None and marks_in(request.body):
             request = msgspec.structs.replace(request, attachments=self._attachments)
+        if self._spec.tracer is not None and (traceparent := self._spec.tracer.started(flight, request)):
+            request = msgspec.structs.replace(request, traceparent=traceparent)
         return request
 
     def _attempt_cancelled(self, flight: RequestFlight, task: asyncio.Task[None]) -> None:
@@ -280,6 +282,8 @@ class RequestSender:
         if flight is not None:
             self._record(flight, change)
             return
+        if self._spec.tracer is not None:
+            self._spec.tracer.unit_ended(index, change)
         self._recorder.intents.forget(index, self._recorder.lanes[unit.lane])
         self.drop((index,))
         batch.change(index, change)
@@ -292,6 +296,7 @@ class RequestSender:
             flight.log.close()
         if flight.task is None or uncounted(None if answer is None else answer.outcome, change):
             batch.change(index, change)  # Nothing was sent.
+            self._trace(flight, None, change)
             return
         if answer is not None:
             flight.outcome, flight.rate_limit, flight.details = answer.outcome, answer.rate_limit, answer.note
@@ -303,8 +308,13 @@ class RequestSender:
             self._repairs.keep(batch, index, flight.attempts, answer, goes_on=goes_on)
         attempt = attempt_record(flight, index, flight.attempts, recorder.lanes[flight.lane], cost_usd)
         recorder.add_attempt(attempt, flight.route, change, flight.details)
+        self._trace(flight, attempt, change)
         if answer is not None and change.status == Status.SUCCEEDED:
             batch.answers.append((index, answer.status, answer.request_id or None, answer.body))
+
+    def _trace(self, flight: RequestFlight, attempt: Attempt | None, change: UnitChange) -> None:
+        if self._spec.tracer is not None:
+            self._spec.tracer.ended(flight, attempt, change)
 
 
 class _Reports:

@@ -10,6 +10,7 @@ import msgspec
 
 from headway.core.lanes.queueing.unit_lengths import Size
 from headway.core.model import LaneSpec, Price, RetryPolicy
+from headway.engine.attempt_tracer import AttemptTracer
 from headway.engine.cache_keys import CacheUse
 from headway.engine.observer import PartProgress
 from headway.providers.adapter import Adapter, Answer, OnText, Request
@@ -154,3 +155,5 @@ class RunSpec(msgspec.Struct, frozen=True):
     later_prices: PriceList | None = None
     #: Reads answers while they arrive; None: they are recorded when they are complete, as in every batch.
     listener: AttemptListener | None = None
+    #: Follows units and attempts for another system.
+    tracer: AttemptTracer | None = None

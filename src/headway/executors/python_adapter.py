@@ -21,6 +21,7 @@ from headway.executors.entry_point import EntryPoint, entry_name
 from headway.executors.limit_evidence import LimitDetector
 from headway.executors.preflight import PreflightRunner, preflight_command
 from headway.executors.process_pool import ProcessPool
+from headway.executors.unit_trace import with_trace
 from headway.executors.work_result import WorkResult, work_result_of
 from headway.executors.worker_protocol import ReplyNote
 from headway.providers.adapter import Admitted, Answer, Request
@@ -113,7 +114,8 @@ class PythonAdapter:
 
     async def _in_pool(self, request: Request, timeout_s: float) -> WorkResult:
         began = None if request.log is None else request.log.runs_in
-        return await self._pool_of().run(self._payload(request), timeout_s, fresh=request.alone, began=began)
+        payload = with_trace(self._payload(request), request.traceparent)
+        return await self._pool_of().run(payload, timeout_s, fresh=request.alone, began=began)
 
     def _payload(self, request: Request) -> bytes:
         """What a worker gets for a unit."""

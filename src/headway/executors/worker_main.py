@@ -28,6 +28,7 @@ from typing import Any, Final
 from headway.core.model import Kind, Outcome, Usage
 from headway.executors.process_state import ProcessState
 from headway.executors.process_tree import kill_tree, own_mark
+from headway.executors.unit_trace import take_trace
 from headway.executors.worker_protocol import (
     ASK,
     BEGUN,
@@ -142,7 +143,7 @@ def _serve(
         page.begin(number)
         note: ReplyNote | None
         try:
-            value, note = serve(payload)
+            value, note = serve(take_trace(payload))
         except BaseException as error:
             reserve = None
             # `serve` catches what a unit raises, so this process is broken.

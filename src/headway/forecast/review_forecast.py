@@ -35,7 +35,7 @@ class Corrections(msgspec.Struct, frozen=True):
 
 def review_forecast(forecast: Forecast, files_at_once: int, corrections: Corrections) -> Forecast:
     """The forecast with corrections, or with the assumption if nothing was learned; 0 files at once: as many as the lanes take."""
-    notes = [note.replace(LEARN_HINT, "the first review shows it") for note in forecast.notes]
+    notes = [note.replace(LEARN_HINT, "The first review shows it") for note in forecast.notes]
     forecast = msgspec.structs.replace(forecast, notes=notes)
     if all(lane.learned_from or lane.program for lane in forecast.lanes):
         return _with_corrections(forecast, corrections)

@@ -61,7 +61,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     unit. `session` is a name for the unit's conversation that stays the same over all attempts, and `attempt` their number: only
     for adapters with `has_sessions`. `on_text` gets the text of the answer while it arrives, if the API can stream; the answer is the
     same either way. `attachments`: the body has marks of attached files, which are inserted while it is sent.
-    `log` records the attempt while it runs: only for adapters with `takes_log`.
+    `log` records the attempt while it runs: only for adapters with `takes_log`. `traceparent` (W3C Trace Context) is for what the attempt starts;
+    "": it is not traced, or the provider must not know.
     """
 
     path: str
@@ -73,6 +74,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     on_text: OnText | None = None
     attachments: AttachmentSource | None = None
     log: AttemptLog | None = None
+    traceparent: str = ""
 
 
 class RateLimit(msgspec.Struct, frozen=True, gc=False):

@@ -84,7 +84,7 @@ def status_report(store: Store, job: Job, places: JobPlaces) -> StatusReport:
         progress=progress,
         unknown=[unit.custom_id for unit in store.unknown_outcomes(job.id)] if died else [],
         cached=cached_units(store, job),
-        examples=failure_examples(store, job, report),
+        examples=failure_examples(store, job, report.failures),
         error="" if live else read_run_error(folder),
         to_retry=() if stops else units_to_retry(store, job),
         nodes=nodes,
@@ -97,14 +97,14 @@ def units_to_retry(store: Store, job: Job) -> list[Failure]:
     return [] if job.ended >= job.total else [Failure(*row) for row in store.to_retry(job.id)]
 
 
-def failure_examples(store: Store, job: Job, report: JobReport) -> list[FailureExample]:
+def failure_examples(store: Store, job: Job, failures: Sequence[Failure]) -> list[FailureExample]:
     """The first unit of each failure."""
     only_calls = job.kind in KINDS and not KINDS[job.kind].sends_requests
     functions = {route.provider for route in store.routes(job.id) if only_calls or route.kind == PYTHON.name}
     if job.kind == "flow":  # What a tool returned may not fit either, and its exception has a name.
         functions = set()
     examples = []
-    for failure in report.failures:
+    for failure in failures:
         unit = store.results(job.id, failure.first - 1, 1)[0]
         raised = failure.code == Kind.INVALID and unit.provider in functions
         examples.append(FailureExample(unit.custom_id, raised))

@@ -5,6 +5,7 @@ The order matters if a batch has several changes of one unit: the end of an atte
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,6 +15,7 @@ from headway.stores.answer_cache import keep_answers
 from headway.stores.database import Database
 from headway.stores.records import COUNTED, USED, Edge, NewUnit, Repair, UnitChange
 from headway.stores.row_conversion import SHIFT, attempt_row, json_of, line_row, uid, values_of
+from headway.stores.samples import add_samples
 from headway.stores.write_batch import WriteBatch, job_taken
 
 _COUNTERS: Final = (*COUNTED, *USED)
@@ -27,16 +29,22 @@ def check_owner(db: Database, job: int, worker: int) -> None:
 
 
 def add_units(
-    db: Database, job: int, first: int, units: Sequence[NewUnit], lanes: Sequence[int | None] = ()
+    db: Database,
+    job: int,
+    first: int,
+    units: Sequence[NewUnit],
+    lanes: Sequence[int | None] = (),
+    created_utc: float | None = None,
 ) -> None:
-    """Add units from index `first` on. `lanes`, if given, has one entry a unit: a lane is the intent to send it."""
+    """Add units from index `first` on. `lanes`, if given, has one entry a unit: a lane is the intent to send it. `created_utc`: they are
+    added to a job that runs, at this time."""
     if not units:
         return
     base = uid(job, first)
     placed = zip(units, lanes or [None] * len(units), strict=True)
     rows = [
         (base + n, unit.custom_id, unit.route, unit.priority, int(unit.serial), unit.chars, unit.max_tokens, lane, unit.family,
-            "pending" if lane is None else "assigned")
+            "pending" if lane is None else "assigned", created_utc)
         for n, (unit, lane) in enumerate(placed)
     ]  # fmt: skip
     db.executemany("add_unit", rows)
@@ -110,6 +118,8 @@ def record(db: Database, batch: WriteBatch) -> None:
         many("add_line", [line_row(base, row) for row in batch.transcripts])
     _commit_rest(db, batch)
     _commit_counts(db, batch)
+    if batch.samples or batch.waits:
+        add_samples(db, batch)
 
 
 def _commit_changes(db: Database, base: int, changes: Sequence[tuple[int, UnitChange]]) -> None:
@@ -140,7 +150,7 @@ def _commit_added(db: Database, batch: WriteBatch) -> dict[int, int]:
     first, last = batch.added[0][0], batch.added[-1][0]
     units, intents = [unit for _, unit in batch.added], batch.intents
     lanes = [intents.get(index) for index in range(first, last + 1)] if intents else ()
-    add_units(db, batch.job, first, units, lanes)
+    add_units(db, batch.job, first, units, lanes, time.time())
     db.execute("set_total", (last + 1, batch.job))
     return {index: lane for index, lane in intents.items() if index < first}
 

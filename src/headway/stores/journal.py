@@ -34,6 +34,7 @@ from headway.stores.records import (
     UsageTotals,
     WorkerRecord,
 )
+from headway.stores.samples import RunSample
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
 
@@ -43,7 +44,7 @@ _HEAD_BYTES: Final = 8
 #: The parts of a batch that are kept. Intents, and what belongs to the process, are not.
 _KEPT: Final = (
     "added", "running", "released", "reopened", "again", "units", "skipped", "attempts", "answers", "repairs", "rendered", "notes",
-    "transcripts", "counts", "uses", "events", "lanes", "workers", "done_commands", "state",
+    "transcripts", "counts", "uses", "events", "lanes", "workers", "done_commands", "state", "samples", "waits",
 )  # fmt: skip
 
 
@@ -76,6 +77,8 @@ class JournalEntry(msgspec.Struct, frozen=True, tag="batch"):
     workers: dict[int, tuple[str, float | None]]
     done_commands: list[tuple[int, float]]
     state: tuple[State, float | None] | None
+    samples: list[RunSample]
+    waits: dict[tuple[int, str, str], float]
 
     def batch(self) -> WriteBatch:
         """The batch again."""
@@ -106,6 +109,7 @@ class _PlainAttempt(msgspec.Struct, frozen=True):
     charged: tuple[float, float, float, float]
     rate_limit: bytes | None
     worker: int | None
+    again_utc: float | None
 
     def attempt(self) -> Attempt:
         return Attempt(**msgspec.structs.asdict(self))

@@ -35,8 +35,8 @@ SELECT id, priorities FROM routes WHERE id IN (SELECT value FROM json_each(?));
 UPDATE routes SET priorities = ? WHERE id = ?;
 
 -- name: add_unit
-INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens, lane, family, status)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens, lane, family, status, created_utc)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: add_family
 INSERT INTO families (route, number, shape, firm, "rows", words) VALUES (?, ?, ?, ?, ?, ?)
@@ -92,6 +92,12 @@ SELECT EXISTS (SELECT 1 FROM edges WHERE uid BETWEEN ? AND ?);
 -- name: edges_of
 SELECT edges.uid & 4294967295, role, before & 4294967295, status FROM edges JOIN units ON units.uid = edges.before
 WHERE edges.uid IN (SELECT value FROM json_each(?)) ORDER BY edges.uid, role;
+
+-- name: unit_created
+SELECT created_utc FROM units WHERE uid = ?;
+
+-- name: upstream_units
+SELECT custom_id, status, finished_utc FROM edges CROSS JOIN units ON units.uid = edges.before WHERE edges.uid = ? ORDER BY edges.role;
 
 -- name: depended_on
 SELECT DISTINCT before & 4294967295 FROM edges WHERE before IN (SELECT value FROM json_each(?));
@@ -189,6 +195,9 @@ INSERT INTO transcripts (uid, number, seq, at_utc, line, messages) VALUES (?, ?,
 -- name: transcript
 SELECT id, number, at_utc, line, messages FROM transcripts WHERE uid = ? AND id > ? ORDER BY id LIMIT ?;
 
+-- name: last_transcript
+SELECT id, number, at_utc, line, messages FROM transcripts WHERE uid = ? ORDER BY id DESC LIMIT ?;
+
 -- name: forget_transcripts
 DELETE FROM transcripts WHERE uid BETWEEN ? AND ?;
 
@@ -229,9 +238,25 @@ SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, 
     unsure, unsure_usd, succeeded, failed, timed_out, cached, skipped, cancelled
 FROM jobs ORDER BY id DESC;
 
+-- name: jobs_in
+SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, total, serial, attempts, refused, input_tokens,
+    output_tokens, cost_usd, created_utc, started_utc, finished_utc, form, unpriced, repeated, repeated_usd, repeated_tokens,
+    unsure, unsure_usd, succeeded, failed, timed_out, cached, skipped, cancelled
+FROM jobs WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC;
+
+-- name: job_numbered
+SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, total, serial, attempts, refused, input_tokens,
+    output_tokens, cost_usd, created_utc, started_utc, finished_utc, form, unpriced, repeated, repeated_usd, repeated_tokens,
+    unsure, unsure_usd, succeeded, failed, timed_out, cached, skipped, cancelled
+FROM jobs WHERE id = ?;
+
 -- name: run_starts
 SELECT jobs.id, coalesce(workers.started_utc, jobs.started_utc, jobs.created_utc)
 FROM jobs LEFT JOIN workers ON workers.id = jobs.worker;
+
+-- name: run_starts_among
+SELECT jobs.id, coalesce(workers.started_utc, jobs.started_utc, jobs.created_utc)
+FROM jobs LEFT JOIN workers ON workers.id = jobs.worker WHERE jobs.id IN (SELECT value FROM json_each(?));
 
 -- name: job_named
 SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, total, serial, attempts, refused, input_tokens,
@@ -519,8 +544,8 @@ WHERE uid = column13;
 
 -- name: add_attempt
 INSERT INTO attempts (uid, number, worker, lane, outcome, kind, message, status_code, request_id, started_utc, finished_utc,
-    input_tokens, output_tokens, cached_tokens, cost_usd, charged_tokens, charged_input, charged_output, rate_limit)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
+    input_tokens, output_tokens, cached_tokens, cost_usd, charged_tokens, charged_input, charged_output, rate_limit, again_utc)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20);
 
 -- name: add_answer
 INSERT INTO answers (uid, status_code, request_id, body) VALUES (?1, ?2, ?3, ?4)
@@ -556,6 +581,9 @@ INSERT INTO node_events (job, at_utc, type, node, unit, data) VALUES (?1, ?2, ?3
 
 -- name: node_events
 SELECT id, at_utc, type, node, unit, data FROM node_events WHERE job = ? AND id > ? ORDER BY id LIMIT ?;
+
+-- name: last_node_event
+SELECT coalesce(max(id), 0) FROM node_events;
 
 -- name: node_executions
 -- How the executions of each node are now, by their last event of these types: how many, and the first of them.
@@ -599,6 +627,25 @@ SELECT id, key, name, record, view, updated_utc FROM lanes ORDER BY name, key;
 -- name: latest_starts
 SELECT lane, started_utc, charged_tokens, charged_input, charged_output, finished_utc, id FROM attempts
 WHERE id <= ? ORDER BY id DESC LIMIT ?;
+
+-- name: attempt_span
+SELECT min(started_utc), max(finished_utc) FROM attempts WHERE uid BETWEEN ? AND ?;
+
+-- name: attempt_starts
+SELECT lane, CAST((started_utc - ?3) / ?4 AS INTEGER) AS place, count(*),
+    sum(coalesce(charged_tokens, input_tokens + output_tokens, 0)), sum(outcome = 'throttled')
+FROM attempts WHERE uid BETWEEN ?1 AND ?2 AND started_utc IS NOT NULL GROUP BY lane, place;
+
+-- name: attempt_ends
+SELECT lane, CAST((finished_utc - ?3) / ?4 AS INTEGER) AS place, count(*), sum(outcome = 'succeeded'), sum(coalesce(cost_usd, 0))
+FROM attempts WHERE uid BETWEEN ?1 AND ?2 AND started_utc IS NOT NULL AND finished_utc IS NOT NULL GROUP BY lane, place;
+
+-- name: attempt_charges
+SELECT lane, coalesce(charged_tokens, input_tokens + output_tokens, 0), coalesce(charged_input, input_tokens, 0),
+    coalesce(charged_output, output_tokens, 0), finished_utc - started_utc
+FROM attempts WHERE uid BETWEEN ? AND ? AND outcome = 'succeeded' AND started_utc IS NOT NULL AND finished_utc IS NOT NULL
+    AND lane IS NOT NULL
+ORDER BY uid LIMIT ?;
 
 -- name: last_attempt
 SELECT coalesce(max(id), 0) FROM attempts;
@@ -691,7 +738,7 @@ SELECT min(uid) & 4294967295 FROM units WHERE uid BETWEEN ? AND ? AND status IN 
 
 -- name: attempts_of
 SELECT number, worker, lanes.name, outcome, kind, message, status_code, request_id, started_utc, finished_utc, input_tokens,
-    output_tokens, cached_tokens, cost_usd, rate_limit
+    output_tokens, cached_tokens, cost_usd, rate_limit, again_utc
 FROM attempts LEFT JOIN lanes ON lanes.id = attempts.lane
 WHERE attempts.uid = ? ORDER BY attempts.id;
 
@@ -1016,3 +1063,111 @@ RETURNING uid;
 DELETE FROM answers WHERE uid = ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = answers.uid >> 32)
 AND NOT EXISTS (SELECT 1 FROM cache WHERE cache.uid = answers.uid)
 AND NOT EXISTS (SELECT 1 FROM hits WHERE hits.source = answers.uid);
+
+-- name: add_run_sample
+INSERT INTO run_samples (job, tick, step, at_utc, ended, cost_usd)
+SELECT id, ?1, ?2, ?3, succeeded + failed + timed_out + cached + skipped + cancelled, cost_usd FROM jobs WHERE id = ?4
+ON CONFLICT (job, tick) DO UPDATE SET at_utc = excluded.at_utc, ended = excluded.ended, cost_usd = excluded.cost_usd;
+
+-- name: add_lane_sample
+INSERT INTO lane_samples (job, lane, tick, starts, tokens, input_tokens, output_tokens, refused, in_flight, "window", queued, remaining,
+    request_limit, token_limit, input_limit, output_limit, level)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+ON CONFLICT (job, lane, tick) DO UPDATE SET starts = excluded.starts, tokens = excluded.tokens, input_tokens = excluded.input_tokens,
+    output_tokens = excluded.output_tokens, refused = excluded.refused, in_flight = excluded.in_flight, "window" = excluded."window",
+    queued = excluded.queued, remaining = excluded.remaining, request_limit = excluded.request_limit,
+    token_limit = excluded.token_limit, input_limit = excluded.input_limit, output_limit = excluded.output_limit,
+    level = excluded.level;
+
+-- name: drop_run_samples
+DELETE FROM run_samples WHERE job = ? AND tick IN (SELECT value FROM json_each(?));
+
+-- name: drop_lane_samples
+DELETE FROM lane_samples WHERE job = ? AND tick IN (SELECT value FROM json_each(?));
+
+-- name: sample_ticks
+SELECT tick, step FROM run_samples WHERE job = ? ORDER BY tick;
+
+-- name: last_samples
+-- The latest sample of each lane: SQLite takes the other columns from the row with the maximum.
+SELECT lane, starts, tokens, input_tokens, output_tokens, refused, max(tick) FROM lane_samples WHERE job = ? GROUP BY lane;
+
+-- name: run_samples
+SELECT tick, at_utc, ended, cost_usd FROM run_samples
+WHERE job = ?1 AND tick >= coalesce((SELECT max(tick) FROM run_samples WHERE job = ?1 AND tick < ?2), 0) ORDER BY tick;
+
+-- name: lane_samples
+SELECT lanes.name, tick, lane, starts, tokens, input_tokens, output_tokens, refused, in_flight, "window", queued, remaining,
+    request_limit, token_limit, input_limit, output_limit, level
+FROM lane_samples CROSS JOIN lanes ON lanes.id = lane WHERE job = ? AND tick >= ? ORDER BY lane, tick;
+
+-- name: add_lane_wait
+INSERT INTO lane_waits (job, lane, reason, for_limit, seconds) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (job, lane, reason, for_limit) DO UPDATE SET seconds = lane_waits.seconds + excluded.seconds;
+
+-- name: lane_waits
+SELECT name, reason, for_limit, sum(seconds) AS waited FROM lane_waits CROSS JOIN lanes ON lanes.id = lane
+WHERE job = ? GROUP BY name, reason, for_limit ORDER BY waited DESC, name, reason, for_limit;
+
+-- name: forget_run_samples
+DELETE FROM run_samples WHERE job = ?;
+
+-- name: forget_lane_samples
+DELETE FROM lane_samples WHERE job = ?;
+
+-- name: forget_lane_waits
+DELETE FROM lane_waits WHERE job = ?;
+
+-- name: listed_units
+-- Units as rows of a list, in the order of the numbers. Of bodies only the beginning is read: a file in a prompt may have megabytes.
+SELECT units.uid & 4294967295, custom_id, status, coalesce(lanes.name, routes.provider || iif(routes.model = '', '', '/' || routes.model)),
+    attempts, started_utc, finished_utc, cost_usd, code, message,
+    substr(coalesce(rendered.body, of_source.body, requests.body), 1, ?2), substr(answers.body, 1, ?2)
+FROM json_each(?1) AS asked
+CROSS JOIN units ON units.uid = asked.value
+JOIN routes ON routes.id = units.route
+JOIN requests ON requests.uid = units.uid
+LEFT JOIN rendered ON rendered.uid = units.uid
+LEFT JOIN hits ON hits.uid = units.uid
+LEFT JOIN rendered AS of_source ON of_source.uid = hits.source
+LEFT JOIN answers ON answers.uid = coalesce(hits.source, units.uid)
+LEFT JOIN lanes ON lanes.id = units.lane
+ORDER BY asked.key;
+
+-- name: next_uids
+SELECT uid FROM units WHERE uid > ? AND uid <= ? ORDER BY uid LIMIT ?;
+
+-- name: filtered_uids
+-- ?3, ?4, ?5: lists of statuses, of codes, and of lanes; ?6: the routes of units that no lane has had yet. NULL: any.
+SELECT uid FROM units WHERE uid > ?1 AND uid <= ?2
+    AND (?3 IS NULL OR status IN (SELECT value FROM json_each(?3)))
+    AND (?4 IS NULL OR code IN (SELECT value FROM json_each(?4)))
+    AND (?5 IS NULL OR lane IN (SELECT value FROM json_each(?5)) OR (lane IS NULL AND route IN (SELECT value FROM json_each(?6))))
+ORDER BY uid LIMIT ?7;
+
+-- name: filtered_among
+SELECT uid FROM json_each(?1) AS asked CROSS JOIN units ON units.uid = asked.value
+WHERE (?2 IS NULL OR status IN (SELECT value FROM json_each(?2)))
+    AND (?3 IS NULL OR code IN (SELECT value FROM json_each(?3)))
+    AND (?4 IS NULL OR lane IN (SELECT value FROM json_each(?4)) OR (lane IS NULL AND route IN (SELECT value FROM json_each(?5))))
+ORDER BY asked.key;
+
+-- name: uids_by_id_prefix
+SELECT uid, custom_id FROM units WHERE job = ? AND custom_id >= ? AND custom_id < ? AND custom_id > ? ORDER BY custom_id LIMIT ?;
+
+-- name: attempted_since
+-- The units of recorded attempts, of any job.
+SELECT id, uid FROM attempts WHERE id > ? ORDER BY id LIMIT ?;
+
+-- name: lanes_named
+SELECT id FROM lanes WHERE name = ?;
+
+-- name: tally_attempts
+SELECT lane, outcome, kind, count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_usd), 0.0)
+FROM attempts WHERE id > ? AND id <= ? GROUP BY lane, outcome, kind;
+
+-- name: tally_waits
+SELECT lane, reason, sum(seconds) FROM lane_waits GROUP BY lane, reason;
+
+-- name: set_settings
+UPDATE jobs SET settings = ? WHERE id = ?;

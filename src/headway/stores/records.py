@@ -279,7 +279,7 @@ class UnitEndRow(msgspec.Struct, frozen=True, gc=False):
     cost_usd: float | None
 
 
-class Attempt(msgspec.Struct, frozen=True, gc=False):
+class Attempt(msgspec.Struct, gc=False):
     """One attempt at a unit, to be recorded."""
 
     index: int
@@ -301,6 +301,8 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     rate_limit: bytes | None = None
     #: If it is not the worker of the batch.
     worker: int | WorkerRecord | None = None
+    #: When its unit may be tried again, if it has to wait.
+    again_utc: float | None = None
 
 
 class Repair(msgspec.Struct, frozen=True, gc=False):
@@ -387,6 +389,8 @@ class AttemptView(msgspec.Struct, frozen=True):
     cached_tokens: int | None
     cost_usd: float | None
     rate_limit: dict[str, Any] | None
+    #: When the unit could be tried again, if it had to wait.
+    again_utc: float | None = None
 
 
 class PastAttempt(msgspec.Struct, frozen=True, gc=False):

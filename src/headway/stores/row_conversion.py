@@ -86,8 +86,9 @@ def lane_of(row: tuple[Any, ...]) -> StoredLane:
 
 def attempt_of(row: tuple[Any, ...]) -> AttemptView:
     """An attempt from its row."""
-    rate_limit = None if row[-1] is None else msgspec.json.decode(row[-1])
-    return AttemptView(*(*row[:-1], rate_limit))
+    *values, text, again_utc = row
+    rate_limit = None if text is None else msgspec.json.decode(text)
+    return AttemptView(*(*values, rate_limit, again_utc))
 
 
 def attempt_row(base: int, worker: int | None, attempt: Attempt) -> tuple[Any, ...]:
@@ -99,7 +100,7 @@ def attempt_row(base: int, worker: int | None, attempt: Attempt) -> tuple[Any, .
     return (
         base + attempt.index, attempt.number, own or worker, attempt.lane, attempt.outcome, attempt.kind, attempt.message,
         attempt.status_code, attempt.request_id, attempt.started_utc, attempt.finished_utc, attempt.input_tokens,
-        attempt.output_tokens, attempt.cached_tokens, attempt.cost_usd, charged_tokens, charged_input, charged_output, rate_limit,
+        attempt.output_tokens, attempt.cached_tokens, attempt.cost_usd, charged_tokens, charged_input, charged_output, rate_limit, attempt.again_utc,
     )  # fmt: skip
 
 

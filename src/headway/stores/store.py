@@ -8,6 +8,7 @@ statements are in `queries.sql`, recording a batch is in `commit`, answers by re
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -19,9 +20,11 @@ from headway.core.reasons import EndReason
 from headway.core.unit_states import GOOD, Status
 from headway.errors import DuplicateId, StoreAway, StoreError
 from headway.stores.answer_cache import AnswerCache, answer_added
+from headway.stores.attempt_figures import AttemptFigures
 from headway.stores.client_claims import ClientClaims
 from headway.stores.commit import add_units, check_owner, record, run_again
 from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
+from headway.stores.lane_tally import LaneTally
 from headway.stores.records import (
     COUNTED,
     AttemptView,
@@ -72,7 +75,9 @@ from headway.stores.row_conversion import (
     span,
     uid,
 )
+from headway.stores.samples import FORGET_SAMPLES, Samples
 from headway.stores.unchanged_rows import UnchangedRows
+from headway.stores.unit_lists import UnitLists
 from headway.stores.write_batch import Grow, GrownUnits, WriteBatch, counters_contradicted
 
 #: Attempts that are read at once when going back in time.
@@ -96,7 +101,7 @@ _FORGET_UNITS: Final = (
 )  # fmt: skip
 _FORGET_JOB: Final = (
     "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims",
-    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", "forget_job",
+    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", *FORGET_SAMPLES, "forget_job",
 )  # fmt: skip
 
 
@@ -111,8 +116,15 @@ class Store:
         self.cache = AnswerCache(db)
         #: Answers of an earlier version of an input.
         self.unchanged = UnchangedRows(db)
+        #: Attempts as figures, for reports.
+        self.attempt_figures = AttemptFigures(db)
         #: Clients, which use lanes as jobs do.
         self.clients = ClientClaims(db)
+        #: How jobs went over time.
+        self.samples = Samples(db)
+        self.tally = LaneTally(db)
+        #: Units in lists.
+        self.lists = UnitLists(db)
 
     def __enter__(self) -> Self:
         return self
@@ -261,6 +273,15 @@ class Store:
         """All jobs, the newest first."""
         return [job_of(row) for row in self._db.execute("jobs")]
 
+    def jobs_in(self, states: Iterable[str]) -> list[Job]:
+        """The jobs in these states, the newest first."""
+        return [job_of(row) for row in self._db.execute("jobs_in", (json_of(sorted(states)),))]
+
+    def job_by_id(self, number: int) -> Job | None:
+        """A job by its number."""
+        rows = self._db.execute("job_numbered", (number,))
+        return job_of(rows[0]) if rows else None
+
     def job(self, name: str) -> Job | None:
         """A job by its name."""
         rows = self._db.execute("job_named", (name,))
@@ -269,6 +290,10 @@ class Store:
     def run_starts(self) -> dict[int, float]:
         """When the latest run of each job began, by the job's number. A job that was never run has the time of its creation."""
         return dict(self._db.execute("run_starts"))
+
+    def run_starts_among(self, jobs: Iterable[int]) -> dict[int, float]:
+        """The same for these jobs."""
+        return dict(self._db.execute("run_starts_among", (json_of(list(jobs)),)))
 
     def routes(self, job: int) -> list[StoredRoute]:
         """The routes of the job's units."""
@@ -318,6 +343,15 @@ class Store:
         """The edges of these units, by unit."""
         rows = self._db.execute("edges_of", (json_of([uid(job, index) for index in indexes]),))
         return [StoredEdge(*row) for row in rows]
+
+    def upstream_of(self, job: int, index: int) -> list[tuple[str, str, float | None]]:
+        """(id, status, when it ended) of the units that a unit waits for."""
+        return self._db.execute("upstream_units", (uid(job, index),))
+
+    def created_utc(self, job: int, index: int) -> float | None:
+        """When a unit was added to its job, if that ran already; None: together with the job."""
+        utc: float | None = self._db.execute("unit_created", (uid(job, index),))[0][0]
+        return utc
 
     def depended_on(self, job: int, indexes: list[int]) -> set[int]:
         """The units of `indexes` for which other units wait."""
@@ -388,10 +422,11 @@ class Store:
 
     def transcript(self, uid: int, after: int = 0, limit: int = -1) -> list[TranscriptLine]:
         """The lines that the attempts at a unit printed, with ids above `after`, oldest first. `uid` is the key of the unit."""
-        return [
-            TranscriptLine(number, attempt, at_utc, line, msgspec.json.decode(messages))
-            for number, attempt, at_utc, line, messages in self._db.execute("transcript", (uid, after, limit))
-        ]
+        return [_transcript_line(row) for row in self._db.execute("transcript", (uid, after, limit))]
+
+    def last_transcript(self, uid: int, limit: int) -> list[TranscriptLine]:
+        """The last of these lines, oldest first."""
+        return [_transcript_line(row) for row in reversed(self._db.execute("last_transcript", (uid, limit)))]
 
     def session_of(self, job: int, index: int) -> StoredSession | None:
         """The session of the latest attempt at a unit that had one."""
@@ -473,6 +508,14 @@ class Store:
             NodeEvent(at_utc, kind, node, unit, data.encode(), number)
             for number, at_utc, kind, node, unit, data in self._db.execute("node_events", (job, after, limit))
         ]
+
+    def last_attempt(self) -> int:
+        """The number of the latest recorded attempt of any job; 0: none."""
+        return self._number("last_attempt", ())
+
+    def last_node_event(self) -> int:
+        """The number of the latest event of a node of any flow; 0: none."""
+        return self._number("last_node_event", ())
 
     def node_executions(self, job: int, types: Collection[str]) -> list[NodeExecutions]:
         """How many executions of each node have one of these types as their last event."""
@@ -814,7 +857,7 @@ class Store:
         if any(unit.serial for unit in new):
             raise StoreError("a unit that is added while its job runs cannot be serial")
         total = self._number("total_of", (job,))
-        add_units(self._db, job, total, new)
+        add_units(self._db, job, total, new, created_utc=time.time())
         self._db.execute("set_total", (total + len(new), job))
         answer_added(self._db, job, total, new)
         self._add_priorities(new)
@@ -865,6 +908,11 @@ class Store:
             for lane, name, claim, lane_name, key in rows
         ]
 
+    def set_settings(self, job: int, settings: dict[str, Any]) -> None:
+        """Replace what a job keeps of its latest run."""
+        with self._db.transaction():
+            self._db.execute("set_settings", (json_of(settings), job))
+
     # -- commands ------------------------------------------------------------------------------------------------
 
     def add_command(self, job: int, what: str, args: dict[str, Any], utc: float) -> int:
@@ -889,6 +937,11 @@ class Store:
         """The commands that were not carried out yet."""
         rows = self._db.execute("open_commands", (job,))
         return [ControlRequest(number, what, msgspec.json.decode(args)) for number, what, args in rows]
+
+
+def _transcript_line(row: Sequence[Any]) -> TranscriptLine:
+    number, attempt, at_utc, line, messages = row
+    return TranscriptLine(number, attempt, at_utc, line, msgspec.json.decode(messages))
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:

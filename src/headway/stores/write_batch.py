@@ -22,6 +22,7 @@ from headway.stores.records import (
     WorkerRecord,
     WorkerState,
 )
+from headway.stores.samples import RunSample
 
 if TYPE_CHECKING:
     from headway.stores.store import Store
@@ -81,12 +82,15 @@ class WriteBatch:
         "reopened",
         "repairs",
         "running",
+        "samples",
         "skipped",
         "state",
+        "took_s",
         "transcripts",
         "ungrown",
         "units",
         "uses",
+        "waits",
         "worker",
         "workers",
     )  # fmt: skip
@@ -151,10 +155,16 @@ class WriteBatch:
         self.processes: dict[WorkerRecord, WorkerState] = {}
         self.done_commands: list[tuple[int, float]] = []
         self.state: tuple[State, float | None] | None = None
+        #: How long its commit took; the writer fills it in.
+        self.took_s = 0.0
+        #: Samples of the lanes, and (lane, reason, limit) → seconds waited. They wait for a commit that happens anyway.
+        self.samples: list[RunSample] = []
+        self.waits: dict[tuple[int, str, str], float] = {}
         #: Called by the engine after the commit.
         self.after_commit: list[Callable[[], None]] = []
 
     def __bool__(self) -> bool:
+        """Whether it has anything to commit. Samples are committed together with something else."""
         return bool(
             self.added or self.reopened or self.again or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
             or self.uses or self.events or self.lanes or self.claims or self.workers or self.done_commands or self.state or self.repairs

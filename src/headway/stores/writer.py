@@ -112,8 +112,10 @@ class Writer:
             self._call(lambda: self._failed(failure))
 
     def _commit(self, store: Store, batch: WriteBatch) -> None:
+        began_at = time.monotonic()
         if self._outage is None:
             store.commit(batch)
+            batch.took_s = time.monotonic() - began_at
             self._committed_one(batch)
             return
         mark = batch.mark()
@@ -122,6 +124,7 @@ class Writer:
         except StoreAway as error:
             self._sit_out(store, self._outage, OpenBatch(batch, mark, error), error)
         else:
+            batch.took_s = time.monotonic() - began_at
             self._committed_one(batch)
 
     def _committed_one(self, batch: WriteBatch) -> None:

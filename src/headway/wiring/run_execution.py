@@ -16,7 +16,7 @@ from headway.core.unit_states import Status
 from headway.display.formatting import units
 from headway.display.progress_file import ProgressFile
 from headway.engine.engine import Engine
-from headway.engine.observer import Display
+from headway.engine.observer import Display, Observer
 from headway.engine.run_result import RunResult
 from headway.engine.run_spec import RunSpec
 from headway.errors import HeadwayError, JobTaken, StoreAway
@@ -74,7 +74,14 @@ def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
         output.close()
 
 
-def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Sequence[Display]) -> RunResult:
+def run(
+    config: Config,
+    store: Store,
+    job: Job,
+    flags: RunFlags,
+    watching: Sequence[Display],
+    observers: Sequence[Observer] = (),
+) -> RunResult:
     """Plan and carry out a run of a job, with signal handlers. The caller holds the job's lock."""
     plan = plan_of(config, store, job, flags, os.environ)
     if flags.only_units:
@@ -87,7 +94,7 @@ def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Seque
     folder = job_folder(config, job.name)
     clear_run_error(folder)
     try:
-        return _perform(config, plan, flags, watching)
+        return _perform(config, plan, flags, watching, observers)
     except JobTaken:
         raise  # The job belongs to another process.
     except (HeadwayError, OSError) as error:
@@ -104,7 +111,9 @@ def _failed_before(store: Store, job: Job, stay: Collection[int]) -> int:
     return sum(job.counts[status] for status in failed) - sum(status in failed for status in stayed)
 
 
-def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[Display]) -> RunResult:
+def _perform(
+    config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[Display], observers: Sequence[Observer]
+) -> RunResult:
     """Run the job to its end."""
     job = plan.job
     kind, options = file_kind_of(job), _output_options(config, job, flags)
@@ -122,7 +131,7 @@ def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[
     output = new_output()
     writing = OutputObserver(output, stores.go_on)
     progress = ProgressFile(job_folder(config, job.name) / "progress.json", getattr(output, "progress", dict))
-    engine = Engine(stores.open, plan, [writing, progress, *watching])
+    engine = Engine(stores.open, plan, [writing, progress, *watching, *observers])
     writing.when_closed(engine.interrupt)
     if options.form != "stream":  # Rows on a stream cannot be taken back.
         engine.when_reopened(lambda: writing.restart(new_output))

@@ -25,13 +25,15 @@ from headway.config import (
 )
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import LaneBudget, LaneSpec, Price
-from headway.display.log_file import Format
+from headway.display.log_file import LogStyle
+from headway.engine.attempt_tracer import AttemptTracer
 from headway.engine.cache_keys import CacheUse, ModelAddress
 from headway.engine.run_spec import AttemptListener, PriceList, RunLane, RunSpec, UnitRoute
 from headway.errors import ConfigError
 from headway.jobs.base import AnswerCheck, OutputOptions, RoutePolicy
 from headway.jobs.kinds import run_kind_of
 from headway.jobs.run_settings import ADDRESSES, CONCURRENCY, LIMITS, UNTIL, FileLimits, limits_of
+from headway.metrics.open_port import MetricsSocket
 from headway.providers.adapter import Adapter
 from headway.providers.dialects.addresses import root_of
 from headway.providers.limits.profiles import profile_for
@@ -52,11 +54,25 @@ from headway.wiring.model_prices import (
     unpriced_line,
 )
 from headway.wiring.predictions import prediction_setting
+from headway.wiring.steering.own_budget import BUDGET
 from headway.wiring.store_access import journal_of
 from headway.wiring.usage_history import lengths_seen
 
 _NO_POLICY: Final = RoutePolicy()
 NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+#: Makes the tracer of a run, from its settings and its job.
+TraceFactory = Callable[[Config, Store, Job], AttemptTracer]
+
+
+class WatchFlags(msgspec.Struct, frozen=True):
+    """The flags --metrics, --notify, --notify-hold and --otel. The port is open already; None: as headway.toml says."""
+
+    metrics: MetricsSocket | None = None
+    notify: tuple[str, ...] = ()
+    notify_hold_s: float | None = None
+    otel: bool | None = None
 
 
 class RunFlags(msgspec.Struct, frozen=True):
@@ -71,7 +87,7 @@ class RunFlags(msgspec.Struct, frozen=True):
     serial: bool = False
     delay_s: float = 0.0
     log_file: Path | None = None
-    log_format: Format = "text"
+    log_style: LogStyle = LogStyle()
     #: The file of the events of a flow.
     events: Path | None = None
     #: The prediction that was just made for this run.
@@ -92,6 +108,10 @@ class RunFlags(msgspec.Struct, frozen=True):
     until: str = ""
     #: One more unit over the results of all others.
     then: ThenUnit = ThenUnit()
+    #: How the run is watched from outside.
+    watch: WatchFlags = WatchFlags()
+    #: Makes what follows units and attempts for another system; None: nothing does.
+    trace: TraceFactory | None = None
 
     def taken(self) -> RunFlags:
         """These flags for a job that was just locked."""
@@ -174,6 +194,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         end_state=run_kind_of(job).end_state,
         first=flags.first,
         listener=flags.listener,
+        tracer=None if flags.trace is None else flags.trace(config, store, job),
         exclusive=own_groups,
     )
 
@@ -232,6 +253,7 @@ def _run_settings(config: Config, job: Job, routes: Sequence[StoredRoute], flags
     """The settings of the run for the records, without keys."""
     return {
         "run": msgspec.to_builtins(config.run),
+        **({BUDGET: own} if (own := job.settings.get(BUDGET)) == config.run.max_cost_usd else {}),
         "order": flags.output.order,
         "serial": flags.serial,
         "safe_cells": safe_cells(job, flags),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -119,6 +119,14 @@ def _home(db: str, root: Path) -> Path:
 def jobs_folder(config: Config) -> Path:
     """The folder with a folder for each job."""
     return headway_folder(config) / "jobs"
+
+
+def hide_from_git(config: Config) -> None:
+    """Have git ignore Headway's folder: `git add -A` would commit the records, and `git stash -u` take them along."""
+    folder = headway_folder(config)
+    if folder.name == ".headway":
+        with suppress(OSError), (folder / ".gitignore").open("x") as file:  # An own file of the user stays.
+            file.write("*\n")
 
 
 def job_folder(config: Config, job: str) -> Path:

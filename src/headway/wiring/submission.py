@@ -33,6 +33,7 @@ from headway.stores.output_lock import OutputLock
 from headway.stores.records import LIVE, Job
 from headway.stores.store import Store
 from headway.wiring.run_plan import RunFlags, check_route
+from headway.wiring.steering.own_budget import BUDGET, budget_text
 from headway.wiring.store_access import job_folder, job_lock, open_store
 
 #: Prints one line.
@@ -234,7 +235,13 @@ def _has_no_results(store: Store, name: str) -> bool:
 
 
 def with_cap_of(config: Config, job: Job, max_cost: float | None, say: Say) -> Config:
-    """The settings with the cap of the job's last run, unless `max_cost` sets another, or 0."""
+    """The settings with the cap of the job's last run, unless `max_cost` sets another, or 0. One that `headway budget` set is above the
+    settings.
+    """
+    own = job.settings.get(BUDGET)
+    if own is not None and max_cost is None:
+        say(f"the job's own budget applies: {budget_text(own)} (--max-cost sets another)")
+        return with_overrides(config, max_cost=own)
     cap = job.settings.get("run", {}).get("max_cost_usd", 0.0)
     if not cap or max_cost is not None or config.run.max_cost_usd:
         return config

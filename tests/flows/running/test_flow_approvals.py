@@ -12,8 +12,9 @@ from tests.crash.stage import wait_for
 from tests.flows.running.conftest import FlowFolder
 
 import headway
-from headway.cli.shared import control_requests, workspace
+from headway.cli.shared import workspace
 from headway.flows.running.job_kind import FlowKind
+from headway.wiring.steering import control_requests
 from headway.wiring.store_access import open_store
 
 FLOW = """
@@ -232,7 +233,7 @@ def test_a_run_that_took_an_approval_and_ended_before_the_command_came_went_on(
             assert folder.headway("resume", "one").code == 0
             return False
 
-        patch.setattr(workspace, "is_live", lambda *_: True)
+        patch.setattr(control_requests, "is_live", lambda *_: True)
         patch.setattr(control_requests, "wait", run_to_its_end)
         done = folder.headway("approve", "one", "ok")
     assert done.out.splitlines() == ["approved ok of job one; it goes on"]

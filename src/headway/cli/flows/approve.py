@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from headway.display.terminal import echo, echo_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headway.config import Config
     from headway.flows.running.approvals import WaitingUnit
     from headway.stores.records import Job
     from headway.stores.store import Store
@@ -50,7 +48,7 @@ def command(
     from headway.cli.shared import workspace
     from headway.errors import UsageError
     from headway.flows.running import approvals
-    from headway.flows.running.flow_form import form_of
+    from headway.wiring.steering.approving import GivenAnswer, answer_node
     from headway.wiring.store_access import open_store
 
     if len(names) > 2:
@@ -66,28 +64,12 @@ def command(
         if node is None:
             _list(job, waiting, rejected, as_json=as_json)
             return
-        units = [one for one in waiting if node in (one.unit, one.node)]
-        units = units or approvals.chosen(rejected or waiting, node, job)
-        was_rejected = bool(units[0].rejected)
-        value = None if reject else approvals.answer_for(form_of(job), units[0].node, answer)
-        approvals.record(store, job, units, approved=not reject, answer=value, note=note)
-        said = ", ".join(one.unit for one in units)
-        done = f"{'rejected' if reject else 'approved'} {said} of job {job.name}"
-        goes_on = _tell(settings, store, job, done)
+        given = GivenAnswer(node, answer, reject, note)
+        approval = answer_node(settings, store, job, given)
     if as_json:
-        echo_json(
-            {
-                "job": job.name,
-                "units": [one.unit for one in units],
-                "approved": not reject,
-                "running": goes_on,
-            }
-        )
-        return
-    if goes_on and was_rejected:
-        echo(f"{done}; once this run has ended, to go on: headway resume {job.name}")
-        return
-    echo(f"{done}; it goes on" if goes_on else f"{done}; to go on: headway resume {job.name}")
+        echo_json(approval.fields())
+    else:
+        echo(approval.text())
 
 
 def _chosen(store: Store, names: Sequence[str], *, quiet: bool) -> tuple[Job, str | None]:
@@ -134,17 +116,3 @@ def _list(
         for line in one.question.splitlines():
             echo(f"    {line}")
     echo(f"to answer: headway approve {job.name} {waiting[0].unit}")
-
-
-def _tell(settings: Config, store: Store, job: Job, text: str) -> bool:
-    """Tell the process that runs the job; returns whether it has noticed."""
-    from headway.cli.shared import control_requests, workspace
-    from headway.flows.running.recorded_run import is_done
-
-    if not workspace.is_live(settings, job):
-        return False
-    command = store.add_command(job.id, "grow", {"text": text}, time.time())
-    if control_requests.wait(lambda: store.is_done(command), lambda: workspace.is_live(settings, job)):
-        return True
-    # It may have read the answer before the command, and have ended.
-    return is_done(store, store.job(job.name) or job)

@@ -10,6 +10,7 @@ import click
 
 from headway.cli import verbose_option
 from headway.errors import UsageError
+from headway.wiring.steering.limit_names import LIMITS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -107,15 +108,24 @@ _SHOWN = (
     click.option("--log-file", type=click.Path(path_type=Path), callback=_log_file, metavar="FILE", help="Append events, and progress every 10 s, to FILE."),
 )  # fmt: skip
 
+#: What watches a run from outside.
+_WATCHED = (
+    click.option("--metrics", metavar="[HOST:]PORT", help="Serve metrics for Prometheus at http://127.0.0.1:PORT/metrics while the job runs. Another host must be written out; port 0 is any free one."),
+    click.option("--notify", multiple=True, metavar="URL|COMMAND", help="Send JSON to a web address, or run a command with it on standard input: at the end, on a long hold, when a lane stops, and at 80 % of the budget. $NAME is a variable that has either. Repeatable."),
+    click.option("--notify-hold", metavar="TIME", help="With --notify: how long a hold must last. Default: 5m."),
+    click.option("--otel/--no-otel", default=None, help="Send traces and metrics to an OpenTelemetry collector (OTEL_EXPORTER_OTLP_ENDPOINT)."),
+)  # fmt: skip
+
 _EVENTS = (
     click.option("--events", type=click.Path(path_type=Path), callback=_event_file, metavar="FILE", help="For a flow: append its events (nodes, state, units) to FILE, one JSON object a line; each event once, also over several runs."),
 )  # fmt: skip
 
 _LOG_FORMAT = (
-    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file."),
+    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log file, also of that of --detach."),
+    click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True, help="The least important lines of the log file: debug has every attempt, info what happens to the job and its lanes, warning what went wrong."),
 )  # fmt: skip
 
-_RUN = (*_OUTPUT, _CONCURRENCY, *_PACE, *_AGENT_WORK, *_SHOWN, *_EVENTS, *_LOG_FORMAT)
+_RUN = (*_OUTPUT, _CONCURRENCY, *_PACE, *_AGENT_WORK, *_SHOWN, *_WATCHED, *_EVENTS, *_LOG_FORMAT)
 
 
 def where_options(command: Command) -> Command:
@@ -143,7 +153,7 @@ def own_pace_options(command: Command) -> Command:
 
 
 def _with_pace(command: Command, pace: Iterable[Any]) -> Command:
-    for option in (json_option, quiet_option, *reversed((*pace, *_SHOWN, *_LOG_FORMAT))):
+    for option in (json_option, quiet_option, *reversed((*pace, *_SHOWN, *_WATCHED, *_LOG_FORMAT))):
         command = option(command)
     return command
 
@@ -197,14 +207,7 @@ def stage_options(command: Command) -> Command:
     return command
 
 
-#: Flag → what it limits, for help texts and messages.
-LIMITS: Final = {
-    "rpm": "requests per minute",
-    "tpm": "tokens per minute",
-    "input_tpm": "input tokens per minute",
-    "output_tpm": "output tokens per minute",
-    "max_concurrency": "requests in flight",
-}
+#: The highest limit that is accepted.
 MOST: Final = 1e12
 
 

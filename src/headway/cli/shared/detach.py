@@ -22,13 +22,14 @@ import msgspec
 
 from headway.cli.shared.resume_hint import place_flags
 from headway.config import Config
-from headway.display.log_file import LogFile
+from headway.display.log_file import LogFile, LogStyle
 from headway.display.stop_advice import shown_path
 from headway.display.terminal import echo, echo_json
 from headway.stores.files import open_own
 from headway.stores.job_lock import JOB_LEVELS
 from headway.stores.records import Job, UnknownOutcome
-from headway.wiring.store_access import job_folder
+from headway.stores.store import Store
+from headway.wiring.store_access import job_folder, open_store
 
 #: The file of a job with the output of its runs in the background.
 LOG_NAME: Final = "run.log"
@@ -52,7 +53,7 @@ class Detachment:
     def __init__(self, parent: int) -> None:
         self._parent = parent
 
-    def log(self, config: Config, job: Job) -> RunLog:
+    def log(self, config: Config, job: Job, style: LogStyle) -> RunLog:
         """The log of the run, which is also its display."""
         path = job_folder(config, job.name) / LOG_NAME
         flags = place_flags(config)
@@ -63,7 +64,9 @@ class Detachment:
             shlex.join(["headway", "attach", job.name, *flags]),
             shlex.join(["headway", "logs", job.name, "--follow", *flags]),
         )
-        return RunLog(path, lambda log: self._leave(log, news))
+        return RunLog(
+            path, lambda log: self._leave(log, news), style, lambda: open_store(config, read_only=True)
+        )
 
     def _leave(self, log: int, news: DetachedJob) -> None:
         """Leave the terminal, and let the parent go."""
@@ -84,10 +87,13 @@ class Detachment:
 class RunLog(LogFile):
     """The log of a run in the background, and its standard output and error. `leave` gets the open file when the run begins."""
 
-    def __init__(self, path: Path, leave: Callable[[int], None]) -> None:
+    def __init__(
+        self, path: Path, leave: Callable[[int], None], style: LogStyle, open_store: Callable[[], Store]
+    ) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         file = open_own(path, JOB_LEVELS, flags, make=True)
-        super().__init__(path, file=os.fdopen(file, "a", 1, "utf-8", "backslashreplace"))
+        stream = os.fdopen(file, "a", 1, "utf-8", "backslashreplace")
+        super().__init__(path, style, stream, open_store=open_store)
         self._leave: Callable[[int], None] | None = leave
 
     @property

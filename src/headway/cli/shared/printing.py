@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -13,6 +13,9 @@ import msgspec
 from headway.display.formatting import clock
 from headway.display.report_json import fields_json
 from headway.display.terminal import echo, echo_json, echo_question
+
+if TYPE_CHECKING:
+    from headway.wiring.steering.control_requests import Asked
 
 #: How often a question looks for a signal.
 LOOK_S: Final = 0.1
@@ -53,6 +56,15 @@ def print_result(text: str, report: object, as_json: bool) -> int:
     else:
         say(text)
     return 0
+
+
+def print_asked(asked: Asked, *, as_json: bool) -> None:
+    """Print what a running job was asked to do."""
+    if as_json:
+        echo_json(asked.fields())
+        return
+    for line in asked.lines():
+        echo(line)
 
 
 def print_json(value: Any) -> None:

@@ -15,16 +15,17 @@ from headway.batch.inputs.then_unit import ThenUnit, answer_to
 from headway.batch.request_options import text_or_file
 from headway.cli.shared.printing import flat, print_json, say
 from headway.cli.shared.resume_hint import next_step, resume_command
+from headway.cli.shared.watch_flags import watch_of
 from headway.config import Config, parse_duration, with_agents
 from headway.core.unit_states import GOOD
 from headway.display.json_lines import JsonDisplay
-from headway.display.log_file import LogFile
+from headway.display.log_file import LogFile, LogStyle
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
 from headway.display.run_text import STOPPED_EARLY, RunSummary, output_text, quiet_lines, summary_lines
 from headway.display.stop_advice import stop_lines
 from headway.display.terminal import echo_text
 from headway.display.usage_text import saved_text
-from headway.engine.observer import Display
+from headway.engine.observer import Display, Observer
 from headway.engine.run_result import RunResult
 from headway.errors import HeadwayError, JobTaken, UsageError
 from headway.jobs.base import FileJobKind, OutputOptions, ReportKind, spent_budgets
@@ -40,6 +41,7 @@ from headway.stores.store import Store
 from headway.wiring.agent_work import AgentOptions, is_program, kept_count
 from headway.wiring.run_execution import EXIT_CODES, rewrite, run
 from headway.wiring.run_plan import RunFlags, then_of
+from headway.wiring.run_watching import watched
 from headway.wiring.store_access import job_folder, open_store
 from headway.wiring.submission import ReadyJob
 
@@ -83,12 +85,13 @@ def flags_of(kind: FileJobKind, out: Path | None, default: Callable[[], str], **
         serial=flags["serial"],
         delay_s=delay_s,
         log_file=log_file,
-        log_format=flags.get("log_format", "text"),
+        log_style=LogStyle(flags.get("log_format", "text"), flags.get("log_level", "info")),
         events=events,
         then=_then(flags),
         nodes=_nodes(kind, flags.get("concurrency")),
         until=flags.get("until") or "",
         agents=AgentOptions(flags["worktree"], flags["shared_directory"], tuple(flags["collect"])),
+        watch=watch_of(flags),
     )
 
 
@@ -177,12 +180,12 @@ def run_ready(
         display = display_for(_shown_as(progress, flags), quiet=quiet) if detachment is None else None
         with (
             logged(config, job, flags) as log,
-            _run_log(detachment, config, job) as run_log,
+            _run_log(detachment, config, job, flags) as run_log,
             _events(config, job, flags) as events,
         ):
             logs = [one for one in (log, run_log) if one is not None]
             displays = [one for one in (display, events) if one is not None]
-            ending, lines, as_data = _run(ready, displays, logs, as_json=as_json)
+            ending, lines, as_data = _watched_run(ready, displays, logs, as_json=as_json)
         if detachment is None:
             if not as_json:
                 _show_then(store, store.job(job.name) or job, flags, quiet=quiet)
@@ -209,8 +212,36 @@ def _shown_as(progress: str, flags: RunFlags) -> str:
     return progress
 
 
-def _run(
+def _watched_run(
     ready: ReadyJob, displays: Sequence[Display], logs: Sequence[LogFile], *, as_json: bool
+) -> tuple[RunResult, list[str], dict[str, Any]]:
+    """Run a job with what watches it from outside."""
+    config, store, job, flags = ready
+
+    def show(text: str) -> None:
+        for display in (*logs, *displays):
+            display.say(text)
+
+    def warn(text: str) -> None:  # The displays are closed by then.
+        for log in logs:
+            log.say(text)
+        if displays:
+            say(text)
+
+    with watched(config, job, flags, show, warn) as watch:
+        ready = ready._replace(flags=msgspec.structs.replace(flags, trace=watch.trace))
+        done = _run(ready, displays, logs, watch.observers, as_json=as_json)
+        watch.ended(job.name, done[0].state, _exit_code(store, job, flags, done[0]))
+    return done
+
+
+def _run(
+    ready: ReadyJob,
+    displays: Sequence[Display],
+    logs: Sequence[LogFile],
+    observers: Sequence[Observer],
+    *,
+    as_json: bool,
 ) -> tuple[RunResult, list[str], dict[str, Any]]:
     """Run a job; returns how it ended, its summary, and the same as JSON if that is needed."""
     config, store, job, flags = ready
@@ -218,7 +249,7 @@ def _run(
     before = _without_again(store, job, flags)
     clear_summary(folder)
     try:
-        ending = run(config, store, job, flags, [*logs, *displays])
+        ending = run(config, store, job, flags, [*logs, *displays], observers)
     except HeadwayError as error:
         _add_next_step(error, config, store, job)
         raise
@@ -257,12 +288,14 @@ def _show(lines: list[str], as_data: dict[str, Any], code: int, *, quiet: bool, 
 
 
 @contextmanager
-def _run_log(detachment: Detachment | None, config: Config, job: Job) -> Iterator[LogFile | None]:
+def _run_log(
+    detachment: Detachment | None, config: Config, job: Job, flags: RunFlags
+) -> Iterator[LogFile | None]:
     """The log of a run in the background."""
     if detachment is None:
         yield None
         return
-    log = detachment.log(config, job)
+    log = detachment.log(config, job, flags.log_style)
     try:
         yield log
     except BaseException as error:
@@ -313,7 +346,7 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
         return
     if str(path.absolute()) in (job.input, config.db):
         raise UsageError(f"--log-file {path} is a file of the job itself", hint="name another file")
-    log = LogFile(path, flags.log_format)
+    log = LogFile(path, flags.log_style, job=job.name, open_store=lambda: open_store(config, read_only=True))
     try:
         yield log
     except BaseException as error:
@@ -361,7 +394,7 @@ def _summary(
             lane_budgets_spent=bool(spent_budgets(job)),
             uses=uses_by_key(store, job),
             cached=cached_units(store, job),
-            examples=failure_examples(store, job, report),
+            examples=failure_examples(store, job, report.failures),
             models=compared_models(store, job),
             out=output_text(out),
             next_step="" if ending.state == "complete" else next_step(config, store, job, ending.state),

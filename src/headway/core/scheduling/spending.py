@@ -7,6 +7,7 @@ flight may turn out cheaper than estimated.
 from __future__ import annotations
 
 from headway.core.budget import FEW_GUESSES, HighestCost
+from headway.core.events import SetBudget
 from headway.core.lanes.estimate import ENOUGH, FIRST_RESERVE
 from headway.core.lanes.lane import LaneState
 from headway.core.lanes.queueing.queue import Entry
@@ -21,6 +22,20 @@ class Spending:
 
     def __init__(self, run: RunState, control: LaneControl) -> None:
         self._run, self._control = run, control
+
+    def set_cap(self, event: SetBudget, now: float) -> None:
+        """Take another cap while the run goes on. Attempts in flight count under a new one; lanes that had no room look again."""
+        run, budget = self._run, self._run.budget
+        was_capped, budget.max_cost_usd = budget.capped, event.max_cost_usd
+        if budget.capped != was_capped:
+            entries = list(run.out.values())
+            budget.out = len(entries)
+            budget.reserved_usd = sum(entry.estimate.cost_usd for entry in entries)
+            for entry in entries:
+                if not entry.lane.lane_budgets:
+                    entry.lane.shortage.guesses += entry.guess if budget.capped else -entry.guess
+        run.dirty.update(run.broke)
+        run.broke.clear()
 
     def reserve(self, entry: Entry, lane: LaneState, now: float) -> bool:
         """Reserve what the attempt may cost; False: it must wait, or its lane was stopped because its budget is used up."""

@@ -63,7 +63,7 @@ class Supply:
         lane = self._run.lanes[event.lane]
         lane.stock.fetched(lane.pace_at(now), more=event.more, left=event.left)
         for unit in event.units:
-            self._take_in(unit)
+            self._take_in(unit, now)
         if lane.order.lengths is not None:
             lane.order.fetched(event.left, event.largest)
             self.check_order(lane, now)
@@ -110,7 +110,7 @@ class Supply:
             lane.queue.purge()
             self._run.dirty[lane.key] = lane
         for unit in event.units:
-            self._take_in(unit)
+            self._take_in(unit, now)
 
     def serial_units(self, event: events.SerialUnits, now: float) -> None:
         """The next units of the serial phase; none: the phase is over."""
@@ -119,7 +119,7 @@ class Supply:
             self._run.serial_phase = False
             self._run.free_all(now)
         for unit in event.units:
-            entry = self._take_in(unit)
+            entry = self._take_in(unit, now)
             self._run.serial = None if entry is None or entry.waits_for else entry
 
     def rendered(self, event: events.Rendered, now: float) -> None:
@@ -139,10 +139,11 @@ class Supply:
         lane.unit_costs.estimate(entry)
         lane.queue.push(entry)
 
-    def _take_in(self, unit: Unit) -> Entry | None:
+    def _take_in(self, unit: Unit, now: float) -> Entry | None:
         """Make room for a unit: in its lane's queue, or among those that wait for others."""
         lane = self._run.lanes[unit.lane]
         entry = lane.entry(unit)
+        entry.since = now
         if self._run.unwanted and unit.index in self._run.unwanted:
             self._moves.end(entry, Move.CANCEL, "interrupted", "cancelled")
             return None

@@ -33,7 +33,7 @@ MOST_PROMPT: Final = 20_000
 MOST_TEXT: Final = 2_000
 MOST_CONFIG: Final = 100_000
 
-_PAGE_STYLES: Final = ("base.css", "eval.css")
+_PAGE_STYLES: Final = ("base.css", "eval.css", "run.css")
 _PAGE_SCRIPTS: Final = (
     "base.js",
     "rows.js",
@@ -79,10 +79,11 @@ class _CellIndex:
         return {"rows": self._rows, "letters": "".join(self._letters), "metrics": metrics}
 
 
-def write_eval_page(file: BinaryIO, view: EvalView, statistics: EvalStatistics) -> None:
+def write_eval_page(file: BinaryIO, view: EvalView, statistics: EvalStatistics, run: str = "") -> None:
     """Write the page of an eval. Reads its cells once, and keeps none of their texts."""
     title = view.description or view.job
-    write_page(file, HtmlPage(title, view.job, _PAGE_STYLES, _PAGE_SCRIPTS), _blocks(view, statistics, title))
+    page = HtmlPage(title, view.job, _PAGE_STYLES, _PAGE_SCRIPTS, run)
+    write_page(file, page, _blocks(view, statistics, title))
 
 
 def _blocks(view: EvalView, statistics: EvalStatistics, title: str) -> Iterator[DataBlock]:

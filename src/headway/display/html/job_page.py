@@ -25,7 +25,7 @@ MOST_ERROR: Final = 1_000
 #: Units that the browser parses at once.
 BLOCK_UNITS: Final = 64
 
-_JOB_STYLES: Final = ("base.css", "job.css")
+_JOB_STYLES: Final = ("base.css", "job.css", "run.css")
 _JOB_SCRIPTS: Final = ("base.js", "rows.js", "job.js")
 
 
@@ -37,10 +37,10 @@ class ReportedJob(msgspec.Struct, frozen=True):
     source: str
 
 
-def write_job_page(file: BinaryIO, job: ReportedJob, units: Iterable[ReportedUnit]) -> None:
-    """Write the page of a job, unit by unit."""
+def write_job_page(file: BinaryIO, job: ReportedJob, units: Iterable[ReportedUnit], run: str = "") -> None:
+    """Write the page of a job, unit by unit. `run`: the section about how it ran."""
     report = job.report
-    page = HtmlPage(f"Job {report.job}", report.job, _JOB_STYLES, _JOB_SCRIPTS)
+    page = HtmlPage(f"Job {report.job}", report.job, _JOB_STYLES, _JOB_SCRIPTS, run)
     write_page(file, page, _job_blocks(job, units))
 
 

@@ -35,6 +35,8 @@ class HtmlPage(msgspec.Struct, frozen=True):
     job: str
     styles: tuple[str, ...]
     scripts: tuple[str, ...]
+    #: Markup that is there without a script. What makes it has escaped all text.
+    markup: str = ""
 
 
 class DataBlock(msgspec.Struct, frozen=True):
@@ -50,6 +52,7 @@ def write_page(file: BinaryIO, page: HtmlPage, blocks: Iterable[DataBlock]) -> N
     script = _script(page.scripts)
     file.write(_head(page, style, script).encode())
     file.write(f'<body><svg id="shapes" width="0" height="0" aria-hidden="true"></svg><noscript>{_NO_SCRIPT}</noscript>\n'.encode())  # fmt: skip
+    file.write(page.markup.encode())
     for block in blocks:
         file.write(f'<script type="application/json" id="data-{html.escape(block.name)}">'.encode())
         file.write(script_json(block.value).encode())

@@ -29,14 +29,14 @@ MOST_NAME: Final = 1_000
 #: Files that were left out, or are part of the change, and are listed. The report as .json has all of them.
 MOST_LEFT_OUT: Final = 2_000
 
-_REVIEW_STYLES: Final = ("base.css", "review.css")
+_REVIEW_STYLES: Final = ("base.css", "review.css", "run.css")
 _REVIEW_SCRIPTS: Final = ("base.js", "rows.js", "review_parts.js", "review_files.js", "review.js")
 _MARKS: Final = ("", "no_such_line", "no_such_quote", "refuted", "ignored")
 
 
-def write_review_page(file: BinaryIO, view: ReviewView) -> None:
+def write_review_page(file: BinaryIO, view: ReviewView, run: str = "") -> None:
     """Write the page of a review. Reads its files once, and keeps none of their texts."""
-    page = HtmlPage(f"Review {view.job}", view.job, _REVIEW_STYLES, _REVIEW_SCRIPTS)
+    page = HtmlPage(f"Review {view.job}", view.job, _REVIEW_STYLES, _REVIEW_SCRIPTS, run)
     write_page(file, page, _review_blocks(view))
 
 

@@ -78,6 +78,8 @@ def add_attempt(batch: WriteBatch, route: int, attempt: Attempt, change: UnitCha
     use.lane = attempt.lane
     if attempt.outcome == _THROTTLED:
         use.refused += 1
+    if change.not_before_utc is not None:
+        attempt.again_utc = change.not_before_utc
     change.tries = 1
     change.lane = attempt.lane
     change.started_utc = attempt.started_utc

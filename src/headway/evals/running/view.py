@@ -76,6 +76,18 @@ def cell_results(store: Store, job: Job) -> Iterator[CellResult]:
             yield from RowResults(values, job, row, stopped).cells()
 
 
+def cell_rows(store: Store, job: Job, after: int, limit: int) -> Iterator[tuple[int, list[CellResult]]]:
+    """At most so many rows of cells, from the first whose units have an index above `after` (-1: all), each with its last index."""
+    values, stopped = CellValues(job, store), _stopped_lanes(store, job)
+    for rows in _rows(store, job, after):
+        values.read([unit for row in rows for unit in row])
+        for row in rows:
+            if limit < 1:
+                return
+            limit -= 1
+            yield row[-1].index, list(RowResults(values, job, row, stopped).cells())
+
+
 def _stopped_lanes(store: Store, job: Job) -> dict[tuple[str, str], str]:
     """Why lanes stopped in the last run, by provider and model."""
     if job.state in LIVE:
@@ -87,11 +99,11 @@ def _stopped_lanes(store: Store, job: Job) -> dict[tuple[str, str], str]:
     }
 
 
-def _rows(store: Store, job: Job) -> Iterator[list[list[UnitResult]]]:
+def _rows(store: Store, job: Job, after: int = -1) -> Iterator[list[list[UnitResult]]]:
     """The units of rows, several rows at once."""
     rows: list[list[UnitResult]] = []
     size = 0
-    for _, units in groupby(_units(store, job), key=lambda result: row_of(result.custom_id)):
+    for _, units in groupby(_units(store, job, after), key=lambda result: row_of(result.custom_id)):
         rows.append(list(units))
         size += len(rows[-1])
         if size >= _PAGE:
@@ -101,8 +113,7 @@ def _rows(store: Store, job: Job) -> Iterator[list[list[UnitResult]]]:
         yield rows
 
 
-def _units(store: Store, job: Job) -> Iterator[UnitResult]:
-    after = -1
+def _units(store: Store, job: Job, after: int) -> Iterator[UnitResult]:
     while page := store.results(job.id, after, _PAGE):
         yield from page
         after = page[-1].index

@@ -31,7 +31,7 @@ class AgentSession:
         self._request, self._scrub = request, scrub
         #: Whether Headway chooses the ids of sessions.
         self._chooses = chooses
-        self.log = request.log
+        self.log, self.traceparent = request.log, request.traceparent
         self.transcript = Transcript(request.log, scrub)
         self._directory = ""
         #: Why it is not the session of the attempt before.

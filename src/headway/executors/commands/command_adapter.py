@@ -39,6 +39,9 @@ OK: Final = 200
 #: What an agent CLI takes until one was measured: they take 200 to 600 MB.
 AGENT_BYTES: Final = 400e6
 
+#: The variable that tells a program of the trace that it is a part of.
+TRACEPARENT: Final = b"TRACEPARENT"
+
 Judge = Callable[[ProgramEnd], WorkResult]
 
 
@@ -50,6 +53,7 @@ class _Start(msgspec.Struct, frozen=True):
     timeout_s: float
     log: AttemptLog | None
     max_output: int = 0
+    traceparent: str = ""
 
 
 class CommandAdapter:
@@ -126,17 +130,17 @@ class CommandAdapter:
         except UsageError as error:
             return WorkResult("error", outcome=Outcome(Kind.INVALID, message=str(error)))
         if self._cli is None:
-            return await self._command(task, request.log, timeout_s)
+            return await self._command(task, request, timeout_s)
         return await self._agent(self._cli, task, request, timeout_s)
 
-    async def _command(self, task: AgentTask, log: AttemptLog | None, timeout_s: float) -> WorkResult:
+    async def _command(self, task: AgentTask, request: Request, timeout_s: float) -> WorkResult:
         """Run any program: exit code 0 is a success."""
         argv, most = filled(self._settings.command, task), self._max_answer
 
         def judge(end: ProgramEnd) -> WorkResult:
             return run_outcome.of_command(end, self._settings, timeout_s, most)
 
-        result = await self._run(_Start(argv, task, timeout_s, log, most), judge)
+        result = await self._run(_Start(argv, task, timeout_s, request.log, most, request.traceparent), judge)
         return msgspec.structs.replace(result, directory=task.directory)
 
     async def _agent(self, cli: AgentCli, task: AgentTask, request: Request, timeout_s: float) -> WorkResult:
@@ -169,7 +173,8 @@ class CommandAdapter:
         try:
             switches = cli.switches(self._environment.plain(), task.args)
             argv = cli.argv((*self._settings.command, *switches), task)
-            result = await self._run(_Start(argv, task, timeout_s, session.log), judge, lines)
+            start = _Start(argv, task, timeout_s, session.log, traceparent=session.traceparent)
+            result = await self._run(start, judge, lines)
         finally:
             lines.finish()
         return result if result.session_id else msgspec.structs.replace(result, session_id=task.session_id)
@@ -181,6 +186,8 @@ class CommandAdapter:
         environ[b"PWD"] = os.fsencode(
             task.directory
         )  # Some believe it more than the system: opencode works there.
+        if start.traceparent:
+            environ[TRACEPARENT] = start.traceparent.encode()
         program = Program(
             start.argv, told, task.directory, environ, mark, start.timeout_s, start.max_output,
             None if lines is None or self._cli is None else self._cli.retries,

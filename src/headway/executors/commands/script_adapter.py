@@ -48,7 +48,7 @@ class ScriptAdapter(CommandAdapter):
             text = "the prompt has a null character, which no argument of a program can have"
             return WorkResult("error", outcome=Outcome(Kind.INVALID, message=text))
         task = AgentTask(prompt, directory=self._directory, args=arguments)
-        return _read(await self._command(task, request.log, timeout_s))
+        return _read(await self._command(task, request, timeout_s))
 
 
 def _read(result: WorkResult) -> WorkResult:

@@ -140,7 +140,9 @@ class HttpAdapter:
             streamed = route.endpoint.streamed(body) if streams else None
             draft = route.endpoint.draft(body) if streamed is not None or asks_for_stream(body) else None
             if draft is not None:
-                exchange = _StreamedAttempt(route, draft, streamed is not None, request.attachments)
+                exchange = _StreamedAttempt(
+                    route, draft, streamed is not None, _head(route.stream_head, request), request.attachments
+                )
                 if request.on_text is not None:
                     exchange.text = TextStream(self._scrub, request.on_text)
                     draft.on_text = exchange.text.add
@@ -149,9 +151,10 @@ class HttpAdapter:
         timeout = self._timeouts.begin(timeout_s)
         try:
             if request.attachments is None and self._sign is None and self._pool is not None:
-                response = await self._pool.post(route.head, body, admitted)
+                response = await self._pool.post(_head(route.head, request), body, admitted)
             else:
-                response = await self._post(route.head, body, route.url, admitted, request.attachments)
+                head = _head(route.head, request)
+                response = await self._post(head, body, route.url, admitted, request.attachments)
             received = await response.read(self._most)
         except AnswerTooLong as long:
             return self._too_long(response, long)
@@ -292,7 +295,7 @@ class HttpAdapter:
         try:
             route = exchange.route
             exchange.response = await self._post(
-                route.stream_head, body, route.stream_url, admitted, exchange.attachments
+                exchange.head, body, route.stream_url, admitted, exchange.attachments
             )
             return await self._read_stream(exchange, exchange.response, admitted)
         except (*NETWORK_ERRORS, asyncio.CancelledError) as fault:
@@ -493,10 +496,17 @@ class _StreamedAttempt(msgspec.Struct):
     draft: Draft
     #: Whether this adapter turned it into a stream.
     made_stream: bool
+    #: The head of its request.
+    head: bytes
     attachments: AttachmentSource | None = None
     response: HttpResponse | None = None
     #: Passes the text on while it arrives.
     text: TextStream | None = None
+
+
+def _head(head: bytes, request: Request) -> bytes:
+    """The head of a request, with the trace that it is a part of."""
+    return head + header_lines({"traceparent": request.traceparent}) if request.traceparent else head
 
 
 def _usage_so_far(draft: Draft) -> Usage | None:

@@ -90,3 +90,53 @@ WHERE route = ?1 AND status = 'succeeded' AND units.attempts > 1 AND outcome = '
 
 -- name: make_reusable
 CREATE TEMPORARY TABLE reusable (key bytea NOT NULL, uid bigint NOT NULL, PRIMARY KEY (key, uid));
+
+-- name: jobs_in
+SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, total, serial, attempts, refused, input_tokens,
+    output_tokens, cost_usd, created_utc, started_utc, finished_utc, form, unpriced, repeated, repeated_usd, repeated_tokens,
+    unsure, unsure_usd, succeeded, failed, timed_out, cached, skipped, cancelled
+FROM jobs WHERE state IN (SELECT json_array_elements_text(?::json)) ORDER BY id DESC;
+
+-- name: attempt_starts
+SELECT lane, trunc((started_utc - ?3) / ?4)::bigint AS place, count(*),
+    sum(coalesce(charged_tokens, input_tokens + output_tokens, 0)), count(*) FILTER (WHERE outcome = 'throttled')
+FROM attempts WHERE uid BETWEEN ?1 AND ?2 AND started_utc IS NOT NULL GROUP BY lane, place;
+
+-- name: attempt_ends
+SELECT lane, trunc((finished_utc - ?3) / ?4)::bigint AS place, count(*), count(*) FILTER (WHERE outcome = 'succeeded'), sum(coalesce(cost_usd, 0))
+FROM attempts WHERE uid BETWEEN ?1 AND ?2 AND started_utc IS NOT NULL AND finished_utc IS NOT NULL GROUP BY lane, place;
+
+-- name: last_samples
+SELECT DISTINCT ON (lane) lane, starts, tokens, input_tokens, output_tokens, refused, tick FROM lane_samples WHERE job = ?
+ORDER BY lane, tick DESC;
+
+-- name: listed_units
+-- Units as rows of a list, in the order of the numbers. Of bodies only the beginning is read: a file in a prompt may have megabytes.
+SELECT units.uid & 4294967295, custom_id, status, coalesce(lanes.name, routes.provider || CASE routes.model WHEN '' THEN '' ELSE '/' || routes.model END),
+    attempts, started_utc, finished_utc, cost_usd, code, message,
+    substr(coalesce(rendered.body, of_source.body, requests.body), 1, ?2), substr(answers.body, 1, ?2)
+FROM unnest(translate(?1, '[]', '{}')::bigint[]) WITH ORDINALITY AS asked (value, key)
+JOIN units ON units.uid = asked.value
+JOIN routes ON routes.id = units.route
+JOIN requests ON requests.uid = units.uid
+LEFT JOIN rendered ON rendered.uid = units.uid
+LEFT JOIN hits ON hits.uid = units.uid
+LEFT JOIN rendered AS of_source ON of_source.uid = hits.source
+LEFT JOIN answers ON answers.uid = coalesce(hits.source, units.uid)
+LEFT JOIN lanes ON lanes.id = units.lane
+ORDER BY asked.key;
+
+-- name: filtered_uids
+-- ?3, ?4, ?5: lists of statuses, of codes, and of lanes; ?6: the routes of units that no lane has had yet. NULL: any.
+SELECT uid FROM units WHERE uid > ?1 AND uid <= ?2
+    AND (?3 IS NULL OR status IN (SELECT json_array_elements_text(?3::json)))
+    AND (?4 IS NULL OR code IN (SELECT json_array_elements_text(?4::json)))
+    AND (?5 IS NULL OR lane IN (SELECT value FROM json_each(?5)) OR (lane IS NULL AND route IN (SELECT value FROM json_each(?6))))
+ORDER BY uid LIMIT ?7;
+
+-- name: filtered_among
+SELECT uid FROM unnest(translate(?1, '[]', '{}')::bigint[]) WITH ORDINALITY AS asked (value, key) JOIN units ON units.uid = asked.value
+WHERE (?2 IS NULL OR status IN (SELECT json_array_elements_text(?2::json)))
+    AND (?3 IS NULL OR code IN (SELECT json_array_elements_text(?3::json)))
+    AND (?4 IS NULL OR lane IN (SELECT value FROM json_each(?4)) OR (lane IS NULL AND route IN (SELECT value FROM json_each(?5))))
+ORDER BY asked.key;

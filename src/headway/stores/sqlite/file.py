@@ -32,7 +32,7 @@ CACHE_KB: Final = 1_000
 #: Pages in the write-ahead log before a checkpoint: 32 MB, so that checkpoints are rare and a burst fits.
 CHECKPOINT_PAGES: Final = 8_000
 
-#: Held while a new file is made: see `_make`.
+#: Held while a new file is made: see `make_file`.
 _making: Final = threading.Lock()
 
 
@@ -49,8 +49,8 @@ class SqliteFile(SqliteDatabase):
                     hint="'headway run FILE' creates one; --db names another",
                 )
             if not read_only:
-                _make(path)
-            connection = _connection(path, _read_mode(path) if read_only else "rwc")
+                make_file(path)
+            connection = connect_file(path, _read_mode(path) if read_only else "rwc")
             super().__init__(connection, path, read_only=read_only)
             try:
                 self._prepare()
@@ -60,7 +60,7 @@ class SqliteFile(SqliteDatabase):
 
     def probe(self) -> tuple[int, int]:
         """The version of the schema, and the newest known version. Raises if the file may not be written; writes nothing."""
-        with explained(self.path), closing(_connection(self.path, "rw")) as connection:
+        with explained(self.path), closing(connect_file(self.path, "rw")) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
         return schema.version(self), len(schema.migrations())
@@ -101,7 +101,8 @@ class SqliteFile(SqliteDatabase):
 OpenMode = Literal["rwc", "rw", "ro", "immutable"]
 
 
-def _connection(path: Path, mode: OpenMode) -> sqlite3.Connection:
+def connect_file(path: Path, mode: OpenMode) -> sqlite3.Connection:
+    """A connection to a file, in autocommit mode, which any thread may use."""
     real = quote(os.fsencode(os.path.realpath(path)))
     how = "immutable=1" if mode == "immutable" else f"mode={mode}"
     return sqlite3.connect(
@@ -109,7 +110,7 @@ def _connection(path: Path, mode: OpenMode) -> sqlite3.Connection:
     )
 
 
-def _make(path: Path) -> None:
+def make_file(path: Path) -> None:
     """Make the file if it is missing, readable by its owner only, and sync its name to disk. SQLite treats an empty file as new.
 
     Closing a file drops all locks that the process has on it, including SQLite's. So no other thread may open the file between

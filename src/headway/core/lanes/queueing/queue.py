@@ -27,7 +27,7 @@ class Entry:
 
     __slots__ = (
         "accepted", "alone_by", "attempts", "cancel_reason", "charged", "costs", "crashes", "epoch", "estimate", "fits", "flight", "guess", "lane", "marks",
-        "meters", "not_before", "probe", "ready_at", "refused_at", "seq", "started_at", "status", "throttles", "tries", "unit", "unwritten", "waits_for", "why",
+        "meters", "not_before", "probe", "ready_at", "refused_at", "seq", "since", "started_at", "status", "throttles", "tries", "unit", "unwritten", "waits_for", "why",
     )  # fmt: skip
 
     meters: tuple[Meter, ...]
@@ -66,6 +66,8 @@ class Entry:
         self.not_before = ALWAYS
         #: When the last unit that it waits for had succeeded.
         self.ready_at = ALWAYS
+        #: When it came into memory.
+        self.since = ALWAYS
         self.waits_for = 0
         #: While the request of the attempt waits to be written: what it was charged.
         self.unwritten: Costs | None = None
@@ -217,6 +219,15 @@ class Queue:
         for item in (*self.delayed, *self.suspects):
             if item[2].status is Status.PENDING:
                 yield item[2]
+
+    def oldest_wait_s(self, now: float) -> float:
+        """How long a unit has been ready to start: the one that waits the longest. 0: none is."""
+        since = (
+            max(entry.since, entry.ready_at, entry.not_before)
+            for *_, entry in self.ready
+            if entry.status is Status.PENDING
+        )
+        return max(0.0, now - min(since, default=now))
 
     def counts(self) -> tuple[int, int]:
         """How many may start, and how many wait."""

@@ -80,7 +80,7 @@ function configuration() {
 
 const matrix = new Matrix();
 const filters = new Filters(matrix.rows, (rows, places) => matrix.show(rows, places));
-const main = el("main", { class: "wrap" }, figuresSection(), metricsSection(), el("section", { "aria-label": "Tests and answers" }, filters.element(), matrix.scroller, matrix.none), configuration());
+const main = el("main", { class: "wrap" }, figuresSection(), metricsSection(), el("section", { "aria-label": "Tests and answers" }, filters.element(), matrix.scroller, matrix.none), byId("run"), configuration());
 const header = evalHeader();
 header.classList.add("wrap");
 document.body.prepend(header, main);

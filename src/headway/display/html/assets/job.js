@@ -121,7 +121,7 @@ const units = new Units();
 const filters = new UnitFilters(units);
 const left = JOB.total - JOB.statuses.length;
 const cut = left > 0 ? el("p", { class: "soft" }, `The first ${plural(JOB.statuses.length, "unit")} of ${count(JOB.total)} are in this page.`) : null;
-const main = el("main", { class: "wrap" }, facts(), tables(), el("section", { "aria-label": "Units" }, cut, filters.element(), units.scroller, units.none));
+const main = el("main", { class: "wrap" }, facts(), byId("run"), tables(), el("section", { "aria-label": "Units" }, cut, filters.element(), units.scroller, units.none));
 const header = jobHeader();
 header.classList.add("wrap");
 document.body.prepend(header, main);

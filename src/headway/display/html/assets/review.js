@@ -148,7 +148,7 @@ function changeSection() {
 const findings = new Findings();
 const filters = new FindingFilters(findings.rows, (rows) => findings.show(rows));
 const files = new FileList((file) => { filters.choose(file); findings.scroller.scrollIntoView({ block: "nearest" }); });
-const main = el("main", { class: "wrap" }, facts(), axesTable(), el("section", { "aria-label": "Findings" }, filters.element(), findings.scroller, findings.none), files.element(), changeSection());
+const main = el("main", { class: "wrap" }, facts(), axesTable(), el("section", { "aria-label": "Findings" }, filters.element(), findings.scroller, findings.none), files.element(), changeSection(), byId("run"));
 const header = reviewHeader();
 header.classList.add("wrap");
 document.body.prepend(header, main);

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from headway.cli.shared import workspace
 from headway.config import Config
 from headway.core.unit_states import ENDED
-from headway.display.terminal import echo, echo_json
+from headway.errors import UsageError
 from headway.jobs.kinds import must_take_commands
 from headway.reports.units import find_unit
 from headway.stores.records import Job
 from headway.stores.store import Store
+from headway.wiring.store_access import job_places
 
 #: How long the process of a job may take to answer. It looks five times a second, unless its machine is very busy.
 PATIENCE_S: Final = 5.0
@@ -36,21 +36,42 @@ class Asked(msgspec.Struct, frozen=True):
     #: Named units that wait or run already.
     open_units: Sequence[str] = ()
 
-    def show(self, *, as_json: bool) -> None:
-        """Print it."""
-        if as_json:
-            units = {"units": list(self.units)} if self.units or self.open_units else {}
-            already = {"already_open": list(self.open_units)} if self.open_units else {}
-            echo_json({"job": self.job, "asked": self.what, **units, **already})
-            return
+    def fields(self) -> dict[str, Any]:
+        """It as JSON."""
+        units = {"units": list(self.units)} if self.units or self.open_units else {}
+        already = {"already_open": list(self.open_units)} if self.open_units else {}
+        return {"job": self.job, "asked": self.what, **units, **already}
+
+    def lines(self) -> list[str]:
+        """It for people."""
+        lines: list[str] = []
         if self.open_units:
             verbs = "waits or runs" if len(self.open_units) == 1 else "wait or run"
-            echo(f"{_names(self.open_units)} {verbs} already in job {self.job}")
+            lines.append(f"{_names(self.open_units)} {verbs} already in job {self.job}")
             if not self.units:
-                return
+                return lines
         what = f" {_names(self.units)}" if self.units else _EFFECTS.get(self.what, "")
         late = "" if self.taken else " (it has not answered yet)"
-        echo(f"asked job {self.job} to {self.what}{what}{late}")
+        return [*lines, f"asked job {self.job} to {self.what}{what}{late}"]
+
+
+def is_live(config: Config, job: Job) -> bool:
+    """Whether a process runs the job."""
+    return job_places(config).is_live(job.name)
+
+
+def must_be_live(config: Config, job: Job) -> None:
+    """Raise if no process runs the job."""
+    if not is_live(config, job):
+        raise UsageError(
+            f"job '{job.name}' is not running", hint="'headway jobs' lists the jobs and their states"
+        )
+
+
+def ask_running(config: Config, store: Store, job: Job, what: str, units: Sequence[str] = ()) -> Asked:
+    """Ask a running job to pause or to cancel, or to cancel some units (ids or indexes); raises if it does not run."""
+    must_be_live(config, job)
+    return ask(config, store, job, what, indexes_of(store, job, units))
 
 
 def _names(units: Sequence[str]) -> str:
@@ -75,7 +96,7 @@ def ask(config: Config, store: Store, job: Job, what: str, indexes: Sequence[int
     names = _ids(store, job, indexes)
     args = {"units": list(indexes), "names": names} if indexes else {}
     command = store.add_command(job.id, f"{what}_units" if indexes else what, args, time.time())
-    taken = wait(lambda: store.is_done(command), lambda: workspace.is_live(config, job))
+    taken = wait(lambda: store.is_done(command), lambda: is_live(config, job))
     return Asked(job.name, what, names, taken, already)
 
 

@@ -1,0 +1,1 @@
+"""What `headway ui` reads of large jobs, and what watching costs."""

@@ -1,0 +1,1 @@
+"""What each address of the API answers: plain values, made from `reports`."""

@@ -1,0 +1,59 @@
+"""A job as a row: the list of jobs, the head of a job's page, and what changes while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from headway.dashboard.answers.query import Page, cursor_number
+from headway.dashboard.records.job_reading import JobReading, RecordPlace, reading_of
+from headway.dashboard.troubles.job_troubles import brief_troubles
+from headway.dashboard.troubles.trouble import Trouble
+from headway.jobs.kinds import KINDS
+from headway.stores.store import Store
+
+#: Units that a list of jobs shows as in flight need a process.
+_OPEN: Final = ("pending", "assigned", "running")
+
+
+def job_rows(place: RecordPlace, store: Store, page: Page) -> dict[str, Any]:
+    """A page of the jobs, the newest first. The cursor is the number of the last job."""
+    before = None if page.after is None else cursor_number(page.after)
+    jobs = [job for job in store.jobs() if before is None or job.id < before]
+    shown = jobs[: page.limit]
+    rows = []
+    for job in shown:
+        reading = reading_of(place, job, with_progress=False)
+        rows.append(job_row(reading, brief_troubles(place, reading)))
+    return {"jobs": rows, "next": str(shown[-1].id) if len(jobs) > len(shown) else None}
+
+
+def job_row(reading: JobReading, troubles: Sequence[Trouble]) -> dict[str, Any]:
+    """One job. Its counts are committed; what is in flight is from the progress of its process, at most half a second old."""
+    job, progress = reading.job, reading.live_progress
+    left = job.total - job.ended
+    in_flight = 0 if progress is None else min(left, progress.totals.in_flight)
+    counts = {
+        **dict(zip(_OPEN, (left - in_flight, 0, in_flight), strict=True)),
+        **{str(status): n for status, n in job.counts.items()},
+    }
+    return {
+        "job": job.name,
+        "kind": job.kind,
+        "state": reading.state,
+        "live": reading.is_live,
+        "input": KINDS[job.kind].input_name(job) if job.kind in KINDS else job.input,
+        "total": job.total,
+        "counts": counts,
+        "attempts": job.attempts,
+        "refused": job.refused,
+        "input_tokens": job.input_tokens,
+        "output_tokens": job.output_tokens,
+        "cost_usd": job.known_usd,
+        "created_utc": job.created_utc,
+        "started_utc": job.started_utc,
+        "finished_utc": None if reading.is_live else job.finished_utc,
+        "eta_s": None if progress is None else progress.totals.eta_s,
+        "rate_per_s": None if progress is None else sum(lane.rate_per_s for lane in progress.lanes.values()),
+        "trouble": troubles,
+    }

@@ -1,0 +1,1 @@
+"""The jobs of a store as another process watches them."""
