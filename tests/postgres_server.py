@@ -104,6 +104,11 @@ class PostgresServer:
                               group=self._user, extra_groups=() if self._user else None)  # fmt: skip
         assert done.returncode == 0, done.stderr.decode()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not ended."""
+        return self._process is not None
+
     def start(self) -> None:
         """Start the server, and wait until it takes connections."""
         as_user = (

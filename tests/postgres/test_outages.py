@@ -37,14 +37,22 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProcess]:
         yield fake
 
 
-@pytest.fixture
-def server() -> Iterator[PostgresServer]:
-    """A server of its own: it is killed."""
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgresServer]:
+    """A server of its own: it is stopped and killed."""
     server = PostgresServer(require_binaries())
     try:
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture
+def server(own_server: PostgresServer) -> PostgresServer:
+    """It runs, also after a test that failed while it was away."""
+    if not own_server.is_running:
+        own_server.start()
+    return own_server
 
 
 @pytest.fixture
