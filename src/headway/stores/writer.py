@@ -148,18 +148,20 @@ class Writer:
                 waiting.append(OpenBatch(batch, batch.mark()))
                 waiting[-1].entry = outage.journal.add(batch)
             try:
-                waiting[0].commit(store, outage.journal)
+                # Once it is back, no more batches are taken: a busy run would never come to the end of them.
+                while waiting:
+                    waiting[0].commit(store, outage.journal)
+                    self._away = False
+                    self._committed_one(waiting.pop(0).batch)
             except StoreAway:
+                self._away = True
                 closed_at = closed_at or (time.monotonic() if self._closing else None)
                 if closed_at is not None and time.monotonic() - closed_at > LEAVE_S:
                     raise StoreAway(
                         f"{error.message}; results of this run wait in {outage.journal.path}",
                         hint="start the server, then run 'headway resume', which records them",
                     ) from None
-                continue
-            self._committed_one(waiting.pop(0).batch)
         outage.journal.clear()
-        self._away = False
         self._tell(outage, "the database is back: everything is recorded")
 
     def _tell(self, outage: Outage, text: str) -> None:
