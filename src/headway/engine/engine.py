@@ -459,9 +459,15 @@ class Engine(SchedulerDriver):
         """Once: nothing new starts, what is in flight finishes. Twice: that is cancelled, too."""
         self._interruptions += 1
         self.tell(events.Abort("drain" if self._interruptions == 1 else "cancel"))
+        self._give_up_unsent()
+
+    def _give_up_unsent(self) -> None:
+        if self._interruptions == 1 and not self._done.done() and self._recorder.is_away:
+            self._sender.give_up_unsent()
 
     def _listen(self) -> None:
         """Read the commands of other terminals and the claims of other jobs, one read at a time."""
+        self._give_up_unsent()
         if not self._polling:
             self._polling = True
             self._recorder.read(self._poll, self._polled)

@@ -164,6 +164,11 @@ class Recorder:
     # -- commits ----------------------------------------------------------------------------------------------
 
     @property
+    def is_away(self) -> bool:
+        """Whether the database server is away."""
+        return self._writer.is_away
+
+    @property
     def batch(self) -> WriteBatch:
         """The changes that are committed next."""
         return self._writer.batch

@@ -69,6 +69,11 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="headway-writer", daemon=True)
         self.commits = 0
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the database server is away."""
+        return self._away
+
     def start(self) -> None:
         """Start the thread. It opens the store itself."""
         self._thread.start()
