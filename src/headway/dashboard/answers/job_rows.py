@@ -10,6 +10,8 @@ from headway.dashboard.records.job_reading import JobReading, RecordPlace, readi
 from headway.dashboard.troubles.job_troubles import brief_troubles
 from headway.dashboard.troubles.trouble import Trouble
 from headway.jobs.kinds import KINDS
+from headway.reports.flows.node_progress import UNIT_NODES
+from headway.reports.run_progress import Progress
 from headway.stores.store import Store
 
 #: Units that a list of jobs shows as in flight need a process.
@@ -53,7 +55,15 @@ def job_row(reading: JobReading, troubles: Sequence[Trouble]) -> dict[str, Any]:
         "created_utc": job.created_utc,
         "started_utc": job.started_utc,
         "finished_utc": None if reading.is_live else job.finished_utc,
-        "eta_s": None if progress is None else progress.totals.eta_s,
+        "eta_s": None if progress is None else _eta_s(progress),
         "rate_per_s": None if progress is None else sum(lane.rate_per_s for lane in progress.lanes.values()),
         "trouble": troubles,
     }
+
+
+def _eta_s(progress: Progress) -> float | None:
+    """The time left; None while a flow still has nodes or items that are no units yet."""
+    if any(progress.node_counts.get(status) for status in ("pending", "ready")):
+        return None
+    known = sum(node.total for node in progress.nodes.values() if node.kind in UNIT_NODES)
+    return progress.totals.eta_s if known <= progress.totals.units else None
