@@ -50,7 +50,7 @@ def test_a_slow_job_names_the_lane_that_ends_last() -> None:
         "free/m": lane(200, 0.2),
         "held/m": lane(900, 1.0, wait=WaitCode.HOLD),
     }
-    [one] = pace_troubles("j", job_of(lanes), ("--db", "x.db"))
+    [one] = pace_troubles("j", job_of(lanes), ("--db", "x.db"), is_flow=False)
     assert (one.level, one.lane) == ("info", "slow/m")
     assert (
         one.what
@@ -63,16 +63,16 @@ def test_a_job_that_is_soon_done_or_paused_is_not_slow() -> None:
     lanes = {"slow/m": lane(80, 1.0)}
     for change in ({"eta_s": 5.0}, {"paused": True}):
         fields = {name: getattr(TOTALS, name) for name in TOTALS.__struct_fields__} | change
-        assert not list(pace_troubles("j", job_of(lanes, totals=ProgressTotals(**fields)), ()))
+        assert not list(pace_troubles("j", job_of(lanes, totals=ProgressTotals(**fields)), (), is_flow=False))
 
 
 def test_a_flow_that_holds_itself_back_names_the_node() -> None:
     node = NodeProgress("running", 400, 108, running=1, kind="agent", lane="a/m")
-    [one] = pace_troubles("j", job_of({"a/m": lane(0, 0.4)}, {"label": node}), ())
+    [one] = pace_troubles("j", job_of({"a/m": lane(0, 0.4)}, {"label": node}), (), is_flow=True)
     assert one.node == "label"
     assert one.what.startswith("label does 1 at a time and has 291 more to do")
     assert "concurrency: auto" in one.do
-    assert not list(pace_troubles("j", job_of({"a/m": lane(3, 0.4)}, {"label": node}), ())), (
+    assert not list(pace_troubles("j", job_of({"a/m": lane(3, 0.4)}, {"label": node}), (), is_flow=True)), (
         "its lane has work"
     )
 

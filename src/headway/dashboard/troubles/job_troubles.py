@@ -60,7 +60,8 @@ def troubles_of(place: RecordPlace, store: Store, reading: JobReading) -> list[T
     state = [] if nodes and reading.state == "parked" else list(_of_state(place, reading, store))
     causes_first = [*lanes, *state] if reading.state == "stopped" else [*state, *lanes]
     progress = reading.live_progress
-    pace = () if progress is None else pace_troubles(reading.job.name, progress, place.flags)
+    job, is_flow = reading.job.name, reading.job.kind == "flow"
+    pace = () if progress is None else pace_troubles(job, progress, place.flags, is_flow=is_flow)
     return worst_first([*nodes, *causes_first, *_of_units(place, reading), *pace])
 
 

@@ -20,27 +20,34 @@ _FULL: Final = 0.9
 _SOON_S: Final = 60.0
 
 
-def pace_troubles(job: str, progress: Progress, flags: Sequence[str]) -> Iterator[Trouble]:
+def pace_troubles(job: str, progress: Progress, flags: Sequence[str], *, is_flow: bool) -> Iterator[Trouble]:
     """The lane that will be the last to end, if a limit holds it back; otherwise a node whose own concurrency does."""
     if progress.totals.paused:
         return
     full = [(name, lane) for name, lane in progress.lanes.items() if _is_full(lane)]
     if full and (progress.totals.eta_s or inf) > _SOON_S:
         name, lane = max(full, key=lambda one: _time_left_s(one[1]))
-        yield _lane_pace(job, name, lane, flags)
+        yield _lane_pace(
+            name, lane, "" if is_flow else command_line(flags, "report", job, "-o", "report.html")
+        )
     elif not full:
         yield from _node_paces(progress)
 
 
-def _lane_pace(job: str, name: str, lane: LaneProgress, flags: Sequence[str]) -> Trouble:
+def _lane_pace(name: str, lane: LaneProgress, report: str) -> Trouble:
     is_window = lane.binding == CONCURRENCY
     limit = f"{lane.in_flight:,} in flight" if is_window else lane.binding.removesuffix(OUR_PART)
     waiting = f"{units(lane.queued)} {'waits' if lane.queued == 1 else 'wait'}"
+    by_how_much = (
+        "the report says by how much"
+        if report
+        else "'headway plan FLOW --rpm NAME=N' tries the flow with one"
+    )
     return Trouble(
         level="info",
         what=f"{name} sets the pace: it is at its limit ({limit}), and {waiting} for it.",
-        do="That is as fast as this limit allows. A higher limit or another account makes the job faster: the report says by how much.",
-        command=command_line(flags, "report", job, "-o", "report.html"),
+        do=f"That is as fast as this limit allows. A higher limit or another account makes the job faster: {by_how_much}.",
+        command=report,
         lane=name,
     )
 
