@@ -9,6 +9,7 @@ from math import inf
 from typing import Final, assert_never
 
 from headway.core import reasons
+from headway.core.lanes.learning.rate_finder import LEARNED
 from headway.core.model import Kind
 from headway.core.reasons import EndReason, NoticeReason, StopReason, Wait, WaitCode
 
@@ -92,6 +93,8 @@ _WAIT_NAMES: Final[dict[WaitCode, str]] = {
 
 def wait_name(code: WaitCode, limit: str = "") -> str:
     """What a lane waited for in the past; `limit` names the limit that set its pace."""
+    if limit == LEARNED:
+        return "the pace that it learned"
     return f"its limit of {limit}" if limit else _WAIT_NAMES[code]
 
 

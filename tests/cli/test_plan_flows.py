@@ -117,6 +117,13 @@ def test_a_plan_after_one_run_is_close_to_the_next_run(folder: Path, headway: He
     assert ran["prediction"]["predicted"]["requests"] == planned["units"]
     low, high = planned["time_s"]["low"], planned["time_s"]["high"]
     assert low * 0.5 < ran["prediction"]["took_s"] < high * 2.0
+    _check_that_a_changed_flow_keeps_its_answers(folder, headway)
+
+
+def _check_that_a_changed_flow_keeps_its_answers(folder: Path, headway: Headway) -> None:
+    (folder / "flow.yaml").write_text(f"name: renamed\n{FLOW}")
+    planned = headway("plan", "flow.yaml").out
+    assert "every unit keeps the answer of an earlier job; --fresh plans it as a new job" in planned
 
 
 def test_what_if_limits_and_nodes_at_a_time(folder: Path, headway: Headway) -> None:

@@ -36,7 +36,7 @@ def test_the_life_of_a_unit_is_whole_also_over_a_killed_process(stage: Stage) ->
         end = page.unit.finished_utc or created + 1000.0
         assert sum(one.until_utc - one.from_utc for one in page.timeline) == pytest.approx(end - created)
     last = ended[-1]
-    assert {"held", "queued", "in_flight"} <= {piece.state for piece in last.timeline}
+    assert {"paused", "queued", "in_flight"} <= {piece.state for piece in last.timeline}
     assert "no process worked on the job" in {piece.why for piece in last.timeline}
     assert [turn.role for turn in last.conversation] == ["user", "assistant"]
     assert (last.error, last.unit.status, last.command) == (

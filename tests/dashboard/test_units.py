@@ -80,7 +80,7 @@ def test_a_failed_unit_says_why_and_what_to_do_and_its_text_is_text(page: Dashbo
     shown = answer.json
     assert len(shown["attempts"]) == 2
     assert {"queued", "in_flight", "backing_off"} >= {piece["state"] for piece in shown["timeline"]} - {
-        "held",
+        "paused",
         "writing",
     }
     assert shown["error"]["do"]

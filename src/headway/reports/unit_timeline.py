@@ -20,9 +20,9 @@ from headway.reports.pauses import Span, pause_spans, run_spans
 from headway.stores.records import AttemptView, Job, UnitResult
 from headway.stores.store import BEGAN, Store
 
-State = Literal["queued", "held", "in_flight", "backing_off", "waiting", "writing"]
+State = Literal["queued", "held", "in_flight", "backing_off", "waiting", "writing", "paused"]
 
-#: Why a unit was held, where no provider said it.
+#: Why a unit was paused: nothing of its job could start.
 NOT_BEGUN: Final = "the job had not begun"
 NOT_RUNNING: Final = "no process worked on the job"
 PAUSED: Final = "the job was paused"
@@ -128,11 +128,11 @@ def unit_life(store: Store, job: Job, row: UnitResult, *, live: bool, now_utc: f
     lane = row.lane or (f"{row.provider}/{row.model}" if row.model else row.provider)
     obstacles = [
         *(
-            Obstacle("held", *idle, NOT_RUNNING if idle[0] > runs[0][0] else NOT_BEGUN)
+            Obstacle("paused", *idle, NOT_RUNNING if idle[0] >= runs[0][0] else NOT_BEGUN)
             for idle in _gaps(runs, created, end)
         ),
         *_waiting_for_others(store, job, row, flights, end),
-        *(Obstacle("held", *span, PAUSED) for span in pause_spans(events, runs)),
+        *(Obstacle("paused", *span, PAUSED) for span in pause_spans(events, runs)),
         *(
             Obstacle("held", one.from_utc, one.until_utc, one.reason)
             for one in closed_spans(events, lane, end)

@@ -27,6 +27,10 @@ def print_flow_plan(name: str, ahead: FlowAhead, width: int, *, err: bool = Fals
     if ahead.job is not None:
         left = "the rest would run" if ahead.forecast.units else "--fresh plans it as a new job"
         console.print(f"  job {ahead.job.name} has {ahead.job.good:,} answers already; {left}", markup=False)
+    elif not ahead.forecast.units:
+        console.print(
+            "  every unit keeps the answer of an earlier job; --fresh plans it as a new job", markup=False
+        )
     if not ahead.forecast.units:
         return
     if fits_table(console.width):

@@ -14,9 +14,11 @@ from headway.flows.running.flow_form import form_of
 from headway.flows.spec import FlowSpec
 from headway.flows.step_text import arrow_label, details, waits_text
 from headway.reports.flows.flow_report import FlowReport, NodeOutcome, flow_report
+from headway.reports.flows.node_progress import UNIT_NODES
 from headway.stores.records import Job
 from headway.stores.store import Store
 
+_COUNTS: Final = ("units", "succeeded", "failed", "skipped", "running")
 #: Statuses of a node that has begun, so the arrow to it was taken.
 _BEGUN: Final = frozenset({"running", "waiting", "success", "failed", "interrupted"})
 
@@ -32,7 +34,7 @@ def flow_answer(place: RecordPlace, store: Store, reading: JobReading) -> dict[s
     lanes = _lanes_of(store, job)
     return {
         "flow": report.flow,
-        "nodes": list(_nodes(spec, outcomes, lanes)),
+        "nodes": list(_nodes(spec, outcomes, lanes, _known_units(reading))),
         "edges": list(_edges(spec, outcomes)),
         "critical": [step.step for step in report.critical_path],
         "critical_path": report.critical_path,
@@ -52,18 +54,26 @@ def report_of(place: RecordPlace, store: Store, reading: JobReading) -> FlowRepo
     return flow_report(store, job, reading.state) if report is None else report
 
 
+def _known_units(reading: JobReading) -> dict[str, int]:
+    """How many units each node of a running flow will have: items that run one after another become units one by one."""
+    nodes = {} if reading.live_progress is None else reading.live_progress.nodes
+    return {path: node.total for path, node in nodes.items() if node.kind in UNIT_NODES}
+
+
 def _nodes(
-    spec: FlowSpec, outcomes: Mapping[str, NodeOutcome], lanes: Mapping[str, str]
+    spec: FlowSpec, outcomes: Mapping[str, NodeOutcome], lanes: Mapping[str, str], known: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
     for row in graph_rows(spec):
         one = outcomes.get(row.path)
+        counts = {name: 0 if one is None else getattr(one, name) for name in _COUNTS}
+        counts["units"] = max(counts["units"], known.get(row.path, 0))
         yield {
             "id": row.path,
             "kind": "" if one is None else one.kind,
             "status": "pending" if one is None else one.status,
             "group": "" if one is None else one.group,
             "depth": row.depth,
-            "counts": {name: 0 if one is None else getattr(one, name) for name in ("units", "succeeded", "failed", "skipped", "running")},
+            "counts": counts,
             "attempts": 0 if one is None else one.attempts,
             "refused": 0 if one is None else one.throttled,
             "seconds": None if one is None else one.took_s,

@@ -21,6 +21,8 @@ _OTHERS: Final = {
 _NO_RETRY: Final = frozenset({Kind.INVALID, Kind.TOO_LARGE, "upstream_failed"})
 #: Codes of units that nobody needs to be warned of.
 _QUIET: Final = frozenset({"cancelled", "interrupted", "deadline"})
+#: Refusals of an account: its lane says what is wrong, once for all of its units.
+_SAID_BY_LANES: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.AUTH, Kind.QUOTA, Kind.HOLD})
 #: Units that ended with the same code, and the first of them.
 CountedFailure = tuple[Failure, FailureExample]
 
@@ -48,5 +50,5 @@ def failure_troubles(job: str, failures: Sequence[CountedFailure], flags: Sequen
 def retry_troubles(waiting: Sequence[Failure], *, is_live: bool) -> Iterator[Trouble]:
     """Units that wait for another attempt, by the reason why the last one failed."""
     do = "They are tried again by themselves." if is_live else "They are tried again when the job is resumed."
-    for text in retry_lines(waiting):
+    for text in retry_lines([one for one in waiting if one.code not in _SAID_BY_LANES]):
         yield Trouble(level="info", what=text, do=do)

@@ -11,6 +11,7 @@ from headway.dashboard.records.job_reading import JobReading, RecordPlace
 from headway.dashboard.records.slow_values import patience_for
 from headway.dashboard.troubles.failure_troubles import CountedFailure, failure_troubles, retry_troubles
 from headway.dashboard.troubles.lane_troubles import lane_trouble, stopped_trouble
+from headway.dashboard.troubles.pace_troubles import pace_troubles
 from headway.dashboard.troubles.trouble import PageAction, Trouble, command_line, job_path, worst_first
 from headway.display.formatting import units
 from headway.display.stop_advice import advice_on, stop_reason_text
@@ -32,6 +33,8 @@ _ENDS: Final = {
     "interrupted": "The job was interrupted.",
     "cancelled": "The job was cancelled.",
 }
+#: What to do then, where the card has the command below it already.
+_STEPS: Final = {"stopped": "Resume it when the cause is removed: nothing that was finished is sent again."}
 _FAILED_FLOW: Final = "The flow failed: a node did not succeed."
 _DIED: Final = (
     "No process runs this job: the last process ended unexpectedly. Nothing that was finished is lost."
@@ -52,14 +55,14 @@ def brief_troubles(place: RecordPlace, reading: JobReading) -> list[Trouble]:
 
 def troubles_of(place: RecordPlace, store: Store, reading: JobReading) -> list[Trouble]:
     """Everything that is wrong with a job."""
-    return worst_first(
-        [
-            *_of_state(place, reading, store),
-            *_of_nodes(place, store, reading),
-            *_of_lanes(place, reading, store),
-            *_of_units(place, reading),
-        ]
-    )
+    nodes = list(_of_nodes(place, store, reading))
+    lanes = list(_of_lanes(place, reading, store))
+    state = [] if nodes and reading.state == "parked" else list(_of_state(place, reading, store))
+    causes_first = [*lanes, *state] if reading.state == "stopped" else [*state, *lanes]
+    progress = reading.live_progress
+    job, is_flow = reading.job.name, reading.job.kind == "flow"
+    pace = () if progress is None else pace_troubles(job, progress, place.flags, is_flow=is_flow)
+    return worst_first([*nodes, *causes_first, *_of_units(place, reading), *pace])
 
 
 def failures_in(place: RecordPlace, job: Job) -> list[CountedFailure]:
@@ -98,7 +101,7 @@ def _of_state(place: RecordPlace, reading: JobReading, store: Store | None) -> I
     yield Trouble(
         level="error" if error or died or state in ("stopped", "failed") else "warning",
         what=what,
-        do=f"{step[:1].upper()}{step[1:]}" if step else "Resume it.",
+        do=_STEPS.get(state, "") or (f"{step[:1].upper()}{step[1:]}" if step else "Resume it."),
         command=command_line(place.flags, "resume", job.name),
         action=PageAction(job_path(job.name, "resume")),
     )
@@ -142,7 +145,7 @@ def _of_lanes(place: RecordPlace, reading: JobReading, store: Store | None) -> I
     for name, reason in sorted(stops.items()):
         text = stop_reason_text(reason) if progress is None else stop_text(reason)  # type: ignore[arg-type]
         advice = advice_on(place.config, name, reason, os.environ)
-        yield stopped_trouble(name, text, advice, reason, place.flags)
+        yield stopped_trouble(name, text, advice, reason, place.flags, is_live=reading.is_live)
     for name, lane in ({} if progress is None else progress.lanes).items():
         yield from lane_trouble(name, lane, place.flags)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from headway.core.reasons import HoldTooLong, LaneBudgetSpent, Wait, WaitCode
+from headway.core.model import Kind
+from headway.core.reasons import AccountRefused, HoldTooLong, LaneBudgetSpent, Wait, WaitCode
 from headway.dashboard.troubles.trouble import PageAction, Trouble, command_line, lane_path
 from headway.display.formatting import short
 from headway.reason_text import wait_text
@@ -21,6 +22,12 @@ _WAITS: Final = {
     WaitCode.SAME_DIRECTORY: "Start it again with --worktree to run units side by side.",
     WaitCode.CRASHED_TWICE: "It runs alone, so that a crash hits nothing else.",
 }
+#: What to do about an account that is refused, where nothing better is known.
+_ACCOUNT: Final = {
+    Kind.QUOTA: "the account has no credit left, or its spend limit is reached: raise it with the provider",
+    Kind.AUTH: "the provider refuses the key or the model: correct them ('headway doctor' checks both)",
+}
+_KEEPS_ITS_KEY: Final = "A running job keeps its key: with another key, resume the job when its other lanes have ended. If the account was at fault, correct it"
 
 
 def lane_trouble(name: str, lane: LaneProgress, flags: Sequence[str]) -> Iterator[Trouble]:
@@ -28,13 +35,12 @@ def lane_trouble(name: str, lane: LaneProgress, flags: Sequence[str]) -> Iterato
     wait = lane.waits_for
     if wait is None or wait.stop is not None or not (lane.remaining or lane.in_flight):
         return
-    text = short(wait_text(wait), _LONGEST)
     if wait.code is WaitCode.HOLD:
         yield held_trouble(name, wait, flags)
     elif wait.code in _WAITS:
         yield Trouble(
             level="warning",
-            what=f"{name} waits: {text}",
+            what=f"{name} waits: {short(wait_text(wait), _LONGEST)}",
             do=_WAITS[wait.code],
             until_utc=wait.until,
             lane=name,
@@ -45,8 +51,8 @@ def held_trouble(name: str, wait: Wait, flags: Sequence[str]) -> Trouble:
     """A lane is held until an instant."""
     return Trouble(
         level="warning",
-        what=f"{name} waits: {short(wait_text(wait), _LONGEST)}",
-        do="It goes on by itself then; other lanes are not delayed. If the limit is gone already, try the lane now.",
+        what=f"{name} is held: {short(wait.message, _LONGEST) or 'its provider takes no requests now'}",
+        do="It goes on by itself when this time is over; other lanes go on now. If the limit is gone already, open the lane.",
         command=command_line(flags, "lanes", "--reopen", name),
         action=PageAction(lane_path(name, "reopen")),
         until_utc=wait.until,
@@ -54,19 +60,30 @@ def held_trouble(name: str, wait: Wait, flags: Sequence[str]) -> Trouble:
     )
 
 
-def stopped_trouble(name: str, text: str, advice: str, reason: object, flags: Sequence[str]) -> Trouble:
-    """A lane cannot continue. `text` and `advice` are those of the summary of a run."""
+def stopped_trouble(
+    name: str, text: str, advice: str, reason: object, flags: Sequence[str], *, is_live: bool
+) -> Trouble:
+    """A lane cannot continue. `text` and `advice` are those of the summary of a run.
+
+    Only a running job, or a hold on record, can be asked to open a lane: otherwise the job is resumed.
+    """
     if isinstance(reason, LaneBudgetSpent):
         return Trouble(
             level="error", what=f"{name} stopped: {text}", lane=name,
             do="Raise max_cost of the budget in headway.toml, then resume the job.",
         )  # fmt: skip
-    do = advice or "Remove the cause, then try the lane again."
+    if not advice and isinstance(reason, AccountRefused):
+        advice = _ACCOUNT.get(reason.kind, "")
+    if is_live and isinstance(reason, AccountRefused) and reason.kind is Kind.AUTH:
+        advice += f". {_KEEPS_ITS_KEY}"
+    is_held = isinstance(reason, HoldTooLong)
+    can_open = is_live or is_held
+    step = "open the lane" if can_open else "resume the job"
     return Trouble(
-        level="warning" if isinstance(reason, HoldTooLong) else "error",
+        level="warning" if is_held else "error",
         what=f"{name} stopped: {text}",
-        do=do,
-        command=command_line(flags, "lanes", "--reopen", name),
-        action=PageAction(lane_path(name, "reopen")),
+        do=f"{advice[:1].upper()}{advice[1:]}; then {step}." if advice else f"Remove the cause, then {step}.",
+        command=command_line(flags, "lanes", "--reopen", name) if can_open else "",
+        action=PageAction(lane_path(name, "reopen")) if can_open else None,
         lane=name,
     )

@@ -23,7 +23,7 @@ NODE_STATUSES: Final = (
 #: Rows of a report that have nodes in them and are none.
 GROUPS: Final = frozenset({"pipeline", "loop"})
 #: Kinds of nodes whose iterations are units of the job.
-_WITH_UNITS: Final = frozenset({"agent", "tool"})
+UNIT_NODES: Final = frozenset({"agent", "tool"})
 #: The most nodes in `progress.json`, which is written twice a second.
 MOST_WRITTEN: Final = 200
 
@@ -122,7 +122,7 @@ def nodes_of_report(report: FlowReport) -> dict[str, NodeProgress]:
 
 def units_known(view: View) -> int:
     """The units of a job as far as they are known. A flow adds units while it runs, but knows earlier how many items a node has."""
-    return max(view.total, sum(part.total for part in view.parts if part.kind in _WITH_UNITS))
+    return max(view.total, sum(part.total for part in view.parts if part.kind in UNIT_NODES))
 
 
 def has_eta(view: View) -> bool:

@@ -42,8 +42,13 @@ function drawQueue() {
   if (queue.size > 0) requestAnimationFrame(drawQueue);
 }
 
-// A scale that begins at 0 and leaves room above the largest value.
-const fromZero = (_, __, most) => [0, Math.max(1, (most || 0) * 1.12)];
+// A scale that begins at 0 and leaves room above the largest value. A lane starts with what its limit has saved up, many times the limit's own rate:
+// that peak is cut off, because nobody could see the rate against the limit below it.
+const PEAK = 3;
+const fromZero = (plot, __, most) => {
+  const limit = plot.data[2]?.findLast((value) => value > 0);
+  return [0, Math.max(1, Math.min(most || 0, limit ? PEAK * limit : Infinity) * 1.12)];
+};
 
 export class LanePlot {
   // `series` are { label, kind: "area" | "step" | "line" }; `overlay(plot)` draws over the plot; `readout` shows the values under the pointer.

@@ -51,7 +51,7 @@ export class LaneStrip {
     const shown = asList(lane.limits).some(({ name, limit }) => name === lane.binding && limit > 0);
     setText(this.binding, lane.held || lane.stopped || shown ? "" : lane.binding ? `Bound by ${lane.binding}` : lane.wait?.text && lane.in_flight > 0 ? `Waits: ${lane.wait.text}` : "");
     show(this.binding, this.binding.textContent !== "");
-    show(this.reopen, Boolean(lane.held || lane.stopped));
+    show(this.reopen, Boolean(lane.held || (lane.stopped && this.rowOf().live)));
     setClass(this.element, "panel lane" + (lane.stopped ? " is-stopped" : lane.held ? " is-held" : ""));
     const byTokens = tokensBind(lane);
     if (this.rates === null || this.byTokens !== byTokens) this.choose(byTokens);
@@ -183,7 +183,7 @@ class LaneFigures {
     this.set("refused", compact(lane.refused));
     this.set("tokens", `${compact(lane.input_tokens)} / ${compact(lane.output_tokens)}`, lane.input_tokens > 0 || lane.output_tokens > 0);
     this.set("cost", money(lane.cost_usd), known(lane.cost_usd));
-    this.set("left", wholeDuration(lane.eta_s), known(lane.eta_s) && lane.remaining > 0);
+    this.set("left", wholeDuration(lane.eta_s), lane.eta_s > 0 && lane.remaining > 0 && !lane.stopped);
     this.set("others", percent(lane.others_share), lane.others_share > 0.01);
     setClass(this.parts.refused.element, "is-refused" + (lane.refused > 0 ? " some" : ""));
     setClass(this.parts.failed.element, "is-failed some");

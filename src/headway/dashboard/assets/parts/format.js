@@ -81,3 +81,6 @@ export function pretty(value) {
 }
 
 export const asList = (value) => (Array.isArray(value) ? value : []);
+
+// A sentence of an error, which begins small after "code: ".
+export const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;

@@ -7,7 +7,7 @@ import { approve, budget, changeLimits, send } from "./steering.js";
 import { command } from "./widgets.js";
 
 const SIGNS = { error: "✗", warning: "!", info: "i" };
-const VERBS = { pause: "Pause", resume: "Resume", cancel: "Cancel", retry: "Retry", reopen: "Open the lane now", limits: "Change the limits", budget: "Change the budget", approve: "Answer" };
+const VERBS = { pause: "Pause", resume: "Resume", cancel: "Cancel", retry: "Retry all failed", reopen: "Open the lane now", limits: "Change the limits", budget: "Change the budget", approve: "Answer" };
 
 export class TroubleCards {
   constructor(jobOf) {

@@ -222,7 +222,7 @@ class JobFigures {
   left(row, ended) {
     if (!row.live) this.set("left", row.finished_utc ? "ended" : "–", row.finished_utc ? `at ${localTime(row.finished_utc)}` : "not running");
     else if (known(row.eta_s)) this.set("left", wholeDuration(row.eta_s), `until about ${localTime(Date.now() / 1000 + row.eta_s, row.eta_s < 3600)}`);
-    else this.set("left", "–", row.lanes?.some((lane) => lane.held) ? "a lane is held" : ended ? "not known yet" : "known after the first answers");
+    else this.set("left", "–", row.lanes?.some((lane) => lane.held) ? "a lane is held" : row.kind === "flow" ? "more nodes are to come" : ended ? "not known yet" : "known after the first answers");
   }
 
   cost(row, ended) {

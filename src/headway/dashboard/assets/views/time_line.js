@@ -4,7 +4,7 @@ import { el } from "../parts/dom.js";
 import { duration, known, localTime } from "../parts/format.js";
 import { section, table, time } from "../parts/widgets.js";
 
-const NAMES = { queued: "queued", held: "held", in_flight: "in flight", backing_off: "backing off", waiting: "waiting for others", writing: "being recorded", paused: "no process" };
+const NAMES = { queued: "queued", held: "held", in_flight: "in flight", backing_off: "backing off", waiting: "waiting for others", writing: "being recorded", paused: "not running" };
 const stateOf = (state) => NAMES[state] || String(state).replaceAll("_", " ");
 
 export function timeLine(pieces) {

@@ -2,7 +2,7 @@
 
 import { el, show } from "../parts/dom.js";
 import { get, jobApi, jobPath } from "../parts/api.js";
-import { asList, count, duration, known, money, pretty } from "../parts/format.js";
+import { asList, count, duration, known, money, pretty, sentence } from "../parts/format.js";
 import { cancelUnit, retryUnit } from "../parts/steering.js";
 import { command, empty, foreign, mark, pairs, section, time } from "../parts/widgets.js";
 import { Conversation, longText } from "./conversation.js";
@@ -101,7 +101,7 @@ function unitLinks(job, ids) {
 }
 
 function errorCard(error) {
-  return el("div", { class: "troubles" }, el("div", { class: "trouble is-error" }, el("span", { class: "sign", "aria-hidden": "true" }, "✗"), el("div", { class: "text" }, el("p", { class: "what foreign" }, `${error.code}: ${error.message}`), error.do ? el("p", { class: "soft" }, error.do) : null)));
+  return el("div", { class: "troubles" }, el("div", { class: "trouble is-error" }, el("span", { class: "sign", "aria-hidden": "true" }, "✗"), el("div", { class: "text" }, el("p", { class: "what foreign" }, `${error.code}: ${error.message}`), error.do ? el("p", { class: "soft" }, sentence(error.do)) : null)));
 }
 
 // The bodies as they were sent and as they came.
