@@ -1,7 +1,7 @@
 # Everything that a developer or CI runs. Everything is installed into .venv and .cache.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test some check crash soak fuzz bench servers dbos clis promptfoo axe sarif lock audit clean rebuild
+.PHONY: help setup demo screenshots test some check crash soak fuzz bench servers dbos clis promptfoo axe sarif lock audit clean rebuild
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
@@ -60,6 +60,9 @@ endef
 demo: setup ## a batch over three fake accounts, interrupted and resumed: no key, no network
 	@$(BIN)/headway demo
 
+screenshots: setup ## pictures of the dashboard's pages into docs/images, from real jobs in Chromium (look at each before you commit it)
+	@$(BIN)/python -m tests.dashboard.screenshots
+
 check: setup ## lint, formatting, types, import contracts
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -117,7 +120,7 @@ $(PROMPTFOO)/.complete: tests/evals_real/package.json
 		&& npm install --prefix $$fresh --no-package-lock --no-audit --no-fund --loglevel=error \
 		&& touch $$fresh/.complete && { rm -rf $(PROMPTFOO) && mv $$fresh $(PROMPTFOO); }
 
-axe: $(AXE) ## install axe-core into .cache, which judges the accessibility of pages in tests/evals/html (needs npm)
+axe: $(AXE) ## install axe-core into .cache, which judges the accessibility of pages in tests (needs npm)
 
 $(AXE): tests/evals/html/package.json
 	@command -v npm >/dev/null || { echo "headway: npm is needed to install axe-core — run: apt-get install npm" >&2; exit 1; }

@@ -64,21 +64,35 @@ def started_browser() -> Iterator[Browser]:
 
 
 class Window:
-    """A window of the browser. `problems` are errors of scripts, messages of the console and requests that are no file."""
+    """A window of the browser. `problems` are errors of scripts, messages of the console and requests that are no file.
 
-    def __init__(self, browser: Browser, size: tuple[int, int] = DESKTOP, *, dark: bool = False) -> None:
+    With an `origin` it may load from this address, too.
+    """
+
+    def __init__(
+        self,
+        browser: Browser,
+        size: tuple[int, int] = DESKTOP,
+        *,
+        dark: bool = False,
+        origin: str = "file:",
+        still: bool = False,
+    ) -> None:
         self.problems: list[str] = []
+        self._allowed = origin
         self._context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if dark else "light"
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce" if still else "no-preference",
         )
         self.page: Page = self._context.new_page()
         self.page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         self.page.on("console", lambda message: self.problems.append(f"console: {message.text}"))
         self.page.on("dialog", lambda shown: self.problems.append(f"dialog: {shown.message}"))
-        self.page.route("**/*", self._only_files)
+        self.page.route("**/*", self._only_allowed)
 
-    def _only_files(self, route: Route) -> None:
-        if route.request.url.startswith("file:"):
+    def _only_allowed(self, route: Route) -> None:
+        if route.request.url.startswith(self._allowed):
             route.continue_()
         else:
             self.problems.append(f"request: {route.request.url}")

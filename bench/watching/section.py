@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.watching import large_job, unit_pages, watched_run
+from bench.watching import large_job, page_speed, unit_pages, watched_run
 
 
 def section(missed: list[str]) -> Iterator[str]:
@@ -23,3 +23,7 @@ def section(missed: list[str]) -> Iterator[str]:
     costs = watched_run.measure()
     missed += watched_run.misses(costs)
     yield from watched_run.lines(costs)
+    print("watching: the page in Chromium …", flush=True)
+    speed = page_speed.measure()
+    missed += page_speed.misses(speed)
+    yield from page_speed.lines(speed)
