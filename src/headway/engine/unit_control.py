@@ -7,6 +7,7 @@ unit is ended or started twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -47,6 +48,8 @@ class UnitControl:
         self._recorder, self._scheduler, self._source = recorder, scheduler, source
         self._tell, self._reopened = tell, reopened
         self._open = 0
+        #: Units that are being brought back: neither in memory yet, nor ended any more.
+        self._coming: set[int] = set()
 
     @property
     def is_busy(self) -> bool:
@@ -78,12 +81,13 @@ class UnitControl:
     def retry(self, args: dict[str, Any], report: Report) -> None:
         """Run units again that have ended, also those that succeeded. One that waits or runs stays as it is."""
         named = msgspec.convert(args, NamedUnits)
-        indexes = named.units
+        indexes = list(dict.fromkeys(named.units))
         self._open += 1
 
         def looked(states: dict[int, str]) -> None:
-            in_memory = self._in_memory()
-            ended = [index for index in indexes if states.get(index) in ENDED and index not in in_memory]
+            known = self._in_memory() | self._coming
+            ended = [index for index in indexes if states.get(index) in ENDED and index not in known]
+            self._coming.update(ended)
             report(_text("retry", named, ended, "waits or runs already"))
             self._recorder.batch.again += ended
             self._after_commit(lambda: bring(ended))
@@ -91,10 +95,11 @@ class UnitControl:
         def bring(ended: list[int]) -> None:
             if ended:
                 self._reopened()
-            self._recorder.read(lambda store: self._source.reopened(store, ended), brought)
+            self._recorder.read(lambda store: self._source.reopened(store, ended), partial(brought, ended))
 
-        def brought(units: Sequence[Unit]) -> None:
+        def brought(ended: list[int], units: Sequence[Unit]) -> None:
             self._open -= 1
+            self._coming.difference_update(ended)
             self._tell(events.ExtraUnits(units))
 
         job = self._recorder.job
