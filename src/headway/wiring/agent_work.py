@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +19,7 @@ from headway.providers.adapter import Adapter
 from headway.providers.scrubber import Scrubber
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.store_access import headway_folder, job_folder, open_store_read_only
+from headway.wiring.store_access import headway_folder, hide_from_git, job_folder, open_store_read_only
 
 if TYPE_CHECKING:
     from headway.executors.worktrees.unit_worktrees import UnitWorktrees
@@ -73,7 +72,7 @@ class AgentWork:
         from headway.executors.worktrees.repository import has_changes, repository_of
 
         worktrees = self.worktrees()
-        _hide_from_git(headway_folder(self._config))
+        hide_from_git(self._config)
         remarks: dict[str, str] = {}
         for provider in programs:
             directory = self.directory_of(provider, {})
@@ -180,13 +179,6 @@ def _directory_of(root: Path, provider: ProviderConfig, row: Mapping[str, Any]) 
     named = own.get("directory") if isinstance(own, dict) else None
     directory = named if isinstance(named, str) else command_of(provider).directory
     return os.path.join(str(root), os.path.expanduser(directory))
-
-
-def _hide_from_git(folder: Path) -> None:
-    """Have git ignore Headway's folder: `git stash -u` in the repository would take the records along."""
-    if folder.name == ".headway" and not (folder / ".gitignore").exists():
-        with suppress(OSError):
-            (folder / ".gitignore").write_text("*\n")
 
 
 def _groups(directories: Iterable[str]) -> dict[str, int]:

@@ -7,6 +7,7 @@ A database that no setting names is used only if neither it nor its folder belon
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from headway.config import Config
@@ -91,6 +92,14 @@ def jobs_folder(config: Config) -> Path:
     """The folder beside the database with a folder for each job."""
     refuse_foreign_store(config)
     return _home(config.db) / "jobs"
+
+
+def hide_from_git(config: Config) -> None:
+    """Have git ignore Headway's folder: `git add -A` would commit the records, and `git stash -u` take them along."""
+    folder = headway_folder(config)
+    if folder.name == ".headway":
+        with suppress(OSError), (folder / ".gitignore").open("x") as file:  # An own file of the user stays.
+            file.write("*\n")
 
 
 def job_folder(config: Config, job: str) -> Path:

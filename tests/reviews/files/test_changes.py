@@ -119,8 +119,9 @@ def test_an_open_merge_is_no_crash(tree: Path) -> None:
             tree, "-c", "user.name=Test", "-c", "user.email=test@example.com", "merge", "--quiet", "other"
         )
     assert kinds(tree) == {"b.py": "changed"}
-    with pytest.raises(UsageError, match="is a merge open"):
+    with pytest.raises(UsageError, match="is a merge open") as caught:
         changed_files(str(tree), staged=True)
+    assert "git status" in str(caught.value)
 
 
 def test_a_submodule_is_no_file(tree: Path) -> None:

@@ -52,6 +52,16 @@ def test_the_last_answer_counts() -> None:
     assert read(f"Not {draft} but nothing: {answer()}").findings == ()
 
 
+def test_all_findings_of_a_broken_list_are_read() -> None:
+    other = item(rule="race", start_line=4, end_line=4, quote="VAT = 1.19")
+    cut = read(answer(other, item(), item())[:-30])
+    bare = read(f"First: {json.dumps(other)} Second: {json.dumps(item())}")
+    assert [each.rule for each in cut.findings] == ["race", "command-injection"]
+    assert cut.findings == bare.findings
+    assert "Findings after number 2 cannot be read" in cut.correction
+    assert bare.correction == ""
+
+
 def test_much_code_before_the_answer_does_not_hide_it() -> None:
     assert len(read("if (a[0]) { b(); }\n" * 1_000 + answer(item())).findings) == 1
 
@@ -149,6 +159,14 @@ def test_items_that_cannot_be_read_are_named() -> None:
     assert len(result.problems) == 3
     for problem in result.problems:
         assert problem in result.correction
+
+
+def test_an_answer_without_one_readable_finding_is_unreadable() -> None:
+    first = read(answer(item(severity="terrible"), item(message=" ")))
+    assert "Finding 2 of your list has no message" in first.unreadable
+    assert first.unreadable in first.correction
+    assert read_correction(first, answer(item(severity="awful")), SOURCE, "security").unreadable
+    assert read_correction(first, answer(), SOURCE, "security").unreadable == ""
 
 
 def test_more_findings_than_can_be_read_are_not_cut_silently() -> None:

@@ -170,6 +170,17 @@ def test_reports_of_all_files(tree: Tree) -> None:
     tree.write("e.md", "mine")
     done = tree.review("--axis", "correctness", "--out", "e.md", "--fresh")
     assert (done.code, "is no report of a review" in done.err) == (2, True)
+    assert tree.review("--axis", "correctness", "--out", "b.json", "--db", "another.db").code == 0
+
+
+def test_reports_in_the_tree_are_not_reviewed(tree: Tree) -> None:
+    reports = ("src/a.md", "src/b.json", "src/c.sarif", "src/d.html")
+    outs = [arg for path in reports for arg in ("--out", path)]
+    assert tree.review("--axis", "correctness", "--out-dir", "src/reviews", *outs).code == 0
+    chosen = json.loads(tree.headway("review", "src", "--dry-run", "--json").out)
+    written = {f"src/reviews/{path}.review.md" for path in FILES}
+    assert chosen["left_out"] == dict.fromkeys({*reports, *written}, "a report of a review")
+    assert [file["path"] for file in chosen["files"]] == sorted(FILES)
 
 
 def test_other_commands_know_reviews(tree: Tree) -> None:
@@ -207,8 +218,18 @@ def test_only_changes_are_reviewed(tree: Tree) -> None:
     git(tree, "init", "-q")
     git(tree, "add", "src")
     git(tree, "commit", "-qm", "first")
-    done = tree.review("--axis", "correctness", "--changed")
+    done = tree.review("--axis", "correctness", "--changed", "--out", "none.sarif", "--out", "none.md")
     assert (done.code, "no file that is reviewed has changed" in done.err) == (0, True), done.err
+    [run] = json.loads((tree.root / "none.sarif").read_text())["runs"]
+    assert (run["results"], run["invocations"][0]["executionSuccessful"]) == ([], True), (
+        "code hosts want a file"
+    )
+    assert "No findings" in (tree.root / "none.md").read_text()
+    tree.write("mine.md", "mine")
+    assert tree.review("--changed", "--out", "mine.md").code == 2
+    tree.write("src/.env", "KEY=1")
+    assert "1 left out: --dry-run says why" in tree.review("--changed").err
+    (tree.root / "src/.env").unlink()
     tree.write("src/one.py", "one = 11\n")
     done = tree.review("--axis", "correctness", "--changed", "HEAD")
     assert done.code == 0, done.err
@@ -216,6 +237,10 @@ def test_only_changes_are_reviewed(tree: Tree) -> None:
     job = json.loads(tree.headway("jobs", "--json").out)[0]["job"]
     assert "+one = 11" in tree.headway("show", job, "src/one.py:correctness").out
     assert "src/one.py" in done.out.split("The change:")[1], "what has changed"
+    git(tree, "add", "-A")
+    git(tree, "commit", "-qm", "second")
+    kept = subprocess.run(["git", "ls-files", ".headway"], cwd=tree.root, check=True, capture_output=True)
+    assert kept.stdout == b"", "the records have the texts of all files"
 
 
 def test_what_is_staged_is_reviewed_as_it_is_staged(tree: Tree) -> None:
@@ -243,6 +268,8 @@ def test_a_baseline_leaves_known_findings_out(tree: Tree) -> None:
         assert json.loads(done.out)["findings"]["high"] == 0
     done = tree.review("--baseline", "nothing")
     assert (done.code, "no review of that name" in done.err) == (2, True)
+    done = tree.review("--baseline", "src/one.py")
+    assert done.err.startswith("headway: --baseline src/one.py is not JSON"), done.err
 
 
 def test_a_file_that_changes_while_it_is_reviewed_is_named(make_tree: Trees) -> None:
@@ -338,6 +365,27 @@ def test_a_file_without_a_finding_that_counts_needs_no_verification(make_tree: T
     assert done.code == 0, done.err
     assert "3 completed, 0 errored, 0 skipped" in done.out
     assert tree.sent() == 2 * len(FILES), "each was corrected, and none verified"
+
+
+def test_a_folder_may_be_named_like_a_review(tree: Tree) -> None:
+    inside = (f"src/one.py.review.md/{name}" for name in ("two.py", f"{'long' * 59}.review.md/three.py"))
+    for path in inside:
+        tree.write(path, "odd = 1\n")
+    done = tree.review("--axis", "tests")
+    assert (done.code, "5 completed, 0 errored, 0 skipped" in done.out) == (0, True), done.err
+    assert len(tree.reviews()) == 5
+
+
+def test_a_link_in_the_folder_of_reviews_is_not_followed(tree: Tree) -> None:
+    (tree.root / "outside").mkdir()
+    (tree.root / "reviews").mkdir()
+    (tree.root / "reviews/src").symlink_to("../outside")
+    done = tree.review("--axis", "tests", "--out-dir", "reviews")
+    assert (done.code, "reviews/src cannot be written: is a symbolic link" in done.err) == (1, True), done.err
+    assert not list((tree.root / "outside").rglob("*.md"))
+    (tree.root / "linked").symlink_to("outside")
+    assert tree.review("--axis", "tests", "--out-dir", "linked").code == 0
+    assert len(list((tree.root / "outside").rglob("*.md"))) == len(FILES)
 
 
 def test_odd_names_are_reviewed_and_reach_no_terminal(tree: Tree) -> None:

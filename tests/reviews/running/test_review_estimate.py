@@ -58,7 +58,7 @@ def test_before_any_review_three_quarters_of_the_files_count(tree: Tree) -> None
     assert (four["files"], four["rows"]) == (43, 86)
     assert any("4 files at a time are taken for 3" in note for note in four["notes"])
     assert not any("files at a time" in note for note in lanes["notes"])
-    assert any(note.endswith("the first review shows it") for note in lanes["notes"])
+    assert any(note.endswith("The first review shows it") for note in lanes["notes"])
     # 256 tokens at 20 ms and half a second: 5.62 s for a file, 43 files, 3 at a time.
     assert four["time_s"]["estimate"] == pytest.approx(11 * 5.62 / EFFICIENCY, rel=0.05)
     assert lanes["time_s"]["estimate"] < four["time_s"]["estimate"]

@@ -52,7 +52,7 @@ def _run(
     **flags: Any,
 ) -> int:
     """Choose the files, then look at them only, or review them."""
-    from headway.cli.reviews.summary import show_chosen, show_unchanged
+    from headway.cli.reviews.summary import show_chosen
     from headway.cli.shared import workspace
 
     models = tuple(name for name in (flags["model"], flags["verify"]) if name)
@@ -64,7 +64,7 @@ def _run(
     if dry_run:
         return show_chosen(source.plan, as_json=flags["as_json"])
     if not source.plan.files:
-        return show_unchanged(as_json=flags["as_json"], quiet=flags["quiet"])
+        return _end_unchanged(settings, source, flags, estimate=estimate)
     if estimate:
         from headway.cli.reviews.estimate import show_estimate
 
@@ -80,12 +80,14 @@ def _review(
     from headway.cli.run import counter
     from headway.cli.shared import printing, run_job
     from headway.jobs.base import IngestOptions
+    from headway.wiring.store_access import hide_from_git
     from headway.wiring.submission import submitted
 
     quiet, as_json, say = flags["quiet"], flags["as_json"], printing.say_unless(flags["quiet"])
     run_flags = _run_flags(settings, flags)
     options = IngestOptions(source.plan.asks_again, False, counter(quiet), say, flags["name"] or "")
     with submitted(settings, source, run_flags, options, flags["max_cost"], say) as ready:
+        hide_from_git(settings)
         ready = _with_forced(ready, flags["again"])
         code = run_job.run_ready(
             ready, detachment, progress=flags["progress"], quiet=quiet or as_json, as_json=False
@@ -95,6 +97,16 @@ def _review(
         job = ready.store.job(ready.job.name) or ready.job
         shown = Shown(flags["fail_on"], as_json, quiet, run_flags.output.baseline or "")
         return show_results(ready.store, job, code, source.plan, shown)
+
+
+def _end_unchanged(settings: Config, source: ReviewSource, flags: dict[str, Any], *, estimate: bool) -> int:
+    """A change without a file to review: say so, and write reports without findings."""
+    from headway.cli.reviews.summary import show_unchanged
+    from headway.cli.reviews.unchanged import write_empty_reports
+
+    if flags["outs"] and not estimate:
+        write_empty_reports(settings, source.plan, _run_flags(settings, flags).output)
+    return show_unchanged(len(source.plan.left_out), as_json=flags["as_json"], quiet=flags["quiet"])
 
 
 def _source(settings: Config, paths: tuple[str, ...], flags: dict[str, Any]) -> ReviewSource:

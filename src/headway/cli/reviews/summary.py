@@ -99,12 +99,16 @@ def _fields(view: ReviewView) -> dict[str, object]:
     }
 
 
-def show_unchanged(*, as_json: bool, quiet: bool) -> int:
+def show_unchanged(left_out: int, *, as_json: bool, quiet: bool) -> int:
     """Say that a change has no file to review; returns the exit code."""
     if as_json:
-        print_json({"completed": 0, "errored": 0, "skipped": 0, "findings": dict.fromkeys(SEVERITIES, 0)})
+        nothing = {"completed": 0, "errored": 0, "skipped": 0, "left_out": left_out}
+        print_json({**nothing, "findings": dict.fromkeys(SEVERITIES, 0)})
     elif not quiet:
-        say("no file that is reviewed has changed")
+        say(
+            "no file that is reviewed has changed"
+            + (f"; {left_out:,} left out: --dry-run says why" if left_out else "")
+        )
     return 0
 
 

@@ -43,6 +43,10 @@ _SECTION: Final = lazy_pattern(r"^diff --(?:git|cc|combined) ", re.MULTILINE)
 _HUNK: Final = lazy_pattern(r"^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
+class UnmergedFiles(GitError):
+    """A merge is open: git shows its files without their diffs."""
+
+
 class ChangedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that differs, and its diff as git writes it. `before`: its old path, if it was renamed. Added files have no diff."""
 
@@ -92,6 +96,8 @@ def changed_files(root: str, base: str = "", *, staged: bool = False) -> Changed
         commit = _base(root, repository, base)
         files = _differences(root, (commit or _empty_tree(root),))
         return ChangedFiles(commit, {**files, **_untracked(root)})
+    except UnmergedFiles as error:
+        raise UsageError(f"{flag}: {error}", hint="end it first: 'git status' names what is open") from None
     except GitError as error:
         raise UsageError(f"{flag}: {one_line(str(error))}", hint="run it in a git repository") from None
 
@@ -131,7 +137,7 @@ def _differences(root: str, against: tuple[str, ...]) -> dict[str, ChangedFile]:
     at = [match.start() for match in _SECTION.finditer(text)]
     sections = [text[start:end] for start, end in pairwise((*at, len(text)))]
     if len(sections) != len(changes):
-        raise GitError("git diff: its list of files and its diffs differ; is a merge open?")
+        raise UnmergedFiles("git diff: its list of files and its diffs differ; is a merge open?")
     return {
         change.path: change if change.kind == "added" else msgspec.structs.replace(change, diff=section)
         for (mode, change), section in zip(changes, sections, strict=True)

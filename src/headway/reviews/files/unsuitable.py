@@ -1,4 +1,4 @@
-"""Files and folders that are left out although they are text: lock files, generated, minified and vendored code.
+"""Files and folders that are left out although they are text: lock files, generated, minified and vendored code, reports, keys.
 
 Each is recognised by its name or by its own words. A file that the user names is reviewed all the same.
 """
@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from headway.lazy_pattern import lazy_pattern
+from headway.reviews.files.own_reports import is_own_report
+from headway.reviews.files.secret_files import secret_name_reason, secret_text_reason
 
 #: Folders of git and of Headway. They are no part of the tree, and are not listed.
 OWN_FOLDERS: Final = frozenset({".git", ".hg", ".svn", ".jj", ".headway"})
@@ -64,11 +66,15 @@ def name_reason(path: str) -> str:
         return f"generated: files that end in {_end(name, _GENERATED_ENDS)}"
     if name.endswith(_MINIFIED_ENDS):
         return "minified"
-    return ""
+    return secret_name_reason(name)
 
 
 def text_reason(path: str, lines: Sequence[str]) -> str:
     """Why a file is left out by its text; "" if it is not."""
+    if is_own_report(path, lines):
+        return "a report of a review"
+    if reason := secret_text_reason(lines):
+        return reason
     head = lines[:_HEAD_LINES]
     if "generated" in "\n".join(head).lower():
         for number, line in enumerate(head, 1):

@@ -93,7 +93,7 @@ class Unreadable(Exception):
 
 def answered_findings(text: str) -> tuple[list[AnsweredFinding], list[str]]:
     """The findings in an answer, and what is wrong with those that cannot be read. Raises Unreadable if the answer has no list of findings."""
-    items = _items(text)
+    items, is_broken = _items(text)
     findings: list[AnsweredFinding] = []
     problems: list[str] = []
     for number, item in enumerate(items[:MOST_READ], 1):
@@ -103,6 +103,8 @@ def answered_findings(text: str) -> tuple[list[AnsweredFinding], list[str]]:
             problems.append(f"Finding {number} of your list {problem}.")
     if len(items) > MOST_READ:
         problems.append(f"Your list has {len(items):,} findings; only the first {MOST_READ} can be read.")
+    if is_broken:
+        problems.append(f"Your answer is no valid JSON. Findings after number {len(items)} cannot be read.")
     return findings, problems
 
 
@@ -125,19 +127,31 @@ def objects_of(text: str) -> Iterator[Any]:
             yield value
 
 
-def _items(text: str) -> list[Any]:
-    """The list of findings. The last one counts: models that think aloud draft answers before it."""
+def _items(text: str) -> tuple[list[Any], bool]:
+    """The list of findings, and whether it is broken. The last one counts: models that think aloud draft answers before it.
+
+    Findings one after the other, without a list, are one list: so what can be read of a broken list is read.
+    """
     last: list[Any] | None = [] if text.strip() == "[]" else None
+    single: list[Any] = []
+    has_list = False
     for value in objects_of(text):
-        if isinstance(value, dict):
-            items = value.get("findings", [value] if _is_item(value) else None)
-        else:
-            items = value if value and all(_is_item(item) for item in value) else None
-        if isinstance(items, list):
-            last = items
+        if _is_item(value) and "findings" not in value:
+            single.append(value)
+            last = single
+        elif (items := _list_of(value)) is not None:
+            last, single, has_list = items, [], True
     if last is None:
         raise Unreadable('it has no JSON object with a list under "findings"')
-    return last
+    return last, last is single and not has_list and '"findings"' in text
+
+
+def _list_of(value: Any) -> list[Any] | None:
+    """The findings of an object, or a list of nothing but findings."""
+    if isinstance(value, dict):
+        items = value.get("findings")
+        return items if isinstance(items, list) else None
+    return value if value and all(_is_item(item) for item in value) else None
 
 
 def _is_item(value: Any) -> bool:

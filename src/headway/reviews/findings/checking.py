@@ -66,6 +66,8 @@ def _read(text: str, source: SourceText, axis: str) -> AxisAnswer:
         answered, problems = answered_findings(text)
     except Unreadable as problem:
         return AxisAnswer(unreadable=str(problem))
+    if problems and not answered:
+        return AxisAnswer(unreadable=" ".join(problems).removesuffix("."))
     checked = [checked_finding(each, source, axis) for each in answered]
     return AxisAnswer(
         findings=tuple(each for each in checked if not each.mark),

@@ -19,6 +19,7 @@ from headway.errors import UsageError
 from headway.jobs.base import JobOutput, JobSource, OutputOptions, ReportKind, RoutePolicy
 from headway.jobs.run_settings import limits_of
 from headway.jobs.unit_report import Section, UnitReport, UnitText
+from headway.reviews.files.own_reports import holds_own_report
 from headway.reviews.records import ReviewView
 from headway.reviews.running.answer_check import route_check
 from headway.reviews.running.file_results import FileResults
@@ -102,7 +103,7 @@ class ReviewKind(ReportKind):
             return
         own = {path for one in store.jobs() if one.kind == REVIEW for path in _reports_of(one, job)}
         for path in options.more:
-            if path.exists() and str(path) not in own:
+            if path.exists() and str(path) not in own and not holds_own_report(path):
                 raise UsageError(
                     f"{path} already exists and is no report of a review", hint="replace it with --force"
                 )

@@ -34,7 +34,7 @@ def _known(store: Store, named: str) -> KnownFindings:
     if path.is_file():
         if path.stat().st_size > _MOST_BYTES:
             raise UsageError(f"--baseline {named}: larger than {_MOST_BYTES / 1e6:g} MB", hint="name a job")
-        return known_of_report(path.read_bytes(), f"--baseline {named}")
+        return known_of_report(path.read_bytes(), named)
     job = store.job(named)
     if job is None or job.kind != REVIEW:
         raise UsageError(

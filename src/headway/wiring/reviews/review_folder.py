@@ -25,7 +25,7 @@ from headway.reviews.running.file_results import FileResults
 from headway.reviews.running.review_form import form_of, left_out_of
 from headway.reviews.running.unit_names import verified_path
 from headway.reviews.running.view import review_view
-from headway.stores.files import Replacement
+from headway.stores.files import ForeignFile, Replacement
 from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.reviews.known_findings import without_known
@@ -160,26 +160,32 @@ class ReviewFolder:
 
 
 def review_path(folder: Path, path: str) -> Path:
-    """src/a.py → FOLDER/src/a.py.review.md"""
+    """src/a.py → FOLDER/src/a.py.review.md. A folder that is named like a review gets another name: the review may be there, too."""
     *folders, name = path.split("/")
-    whole = (name + SUFFIX).encode()
-    if len(whole) > _LONGEST:
-        end = f"-{blake2b(whole, digest_size=_HASH_BYTES).hexdigest()}{SUFFIX}"
-        name = whole[: _LONGEST - len(end)].decode(errors="ignore")
-        return folder.joinpath(*folders, name + end)
-    return folder.joinpath(*folders, name + SUFFIX)
+    own = [_hashed(one, "") if one.endswith(SUFFIX) else one for one in folders]
+    if len((name + SUFFIX).encode()) > _LONGEST:
+        return folder.joinpath(*own, _hashed(name, SUFFIX))
+    return folder.joinpath(*own, name + SUFFIX)
+
+
+def _hashed(name: str, suffix: str) -> str:
+    """A name with its hash, cut to the longest that file systems allow."""
+    whole = (name + suffix).encode()
+    end = f"-{blake2b(whole, digest_size=_HASH_BYTES).hexdigest()}{suffix}"
+    return (name + suffix).encode()[: _LONGEST - len(end)].decode(errors="ignore") + end
 
 
 def write_review(folder: Path, review: FileReview, axes: tuple[str, ...]) -> None:
-    """Write the review of a file, unless it is there already."""
+    """Write the review of a file, unless it is there already. The folder may be a link; those in it may not, because trees bring links along."""
     path, data = review_path(folder, review.path), file_markdown(review, axes).encode(errors="replace")
     with suppress(OSError):
         if path.read_bytes() == data:
             return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with Replacement(path) as fresh:
+        with Replacement(path, levels=len(path.relative_to(folder).parts) - 1) as fresh:
             fresh.file.write(data)
             fresh.commit(durable=False)
     except OSError as error:
-        raise unwritable(path, error) from error
+        foreign = Path(error.filename) if isinstance(error, ForeignFile) else path
+        raise unwritable(foreign, error, "--out-dir") from error
