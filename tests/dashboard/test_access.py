@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from tests.crash.stage import PATIENCE_S, Stage
 from tests.dashboard.dashboard_process import DashboardProcess, dashboard, one_attempt_stage
+from tests.ownership import give_away
 
 from headway.cli import main
+from headway.dashboard.access.access_secrets import token_of_file
 from headway.dashboard.access.bounded_connection import MOST_CONNECTIONS
+from headway.errors import UsageError
 
 READING = (
     "/api/jobs",
@@ -191,6 +194,15 @@ def test_a_token_file_keeps_the_url_and_must_be_private(tmp_path: Path) -> None:
     if (tmp_path.stat().st_mode & stat.S_IXOTH) and (tmp_path.parent.stat().st_mode & stat.S_IXOTH):
         assert "chmod 600" in stage.run("ui", "--token-file", "token").stderr
     assert list((tmp_path / ".headway").glob("*")) == [] if (tmp_path / ".headway").exists() else True
+
+
+def test_a_token_that_another_user_wrote_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "token"
+    token = token_of_file(file)
+    assert token_of_file(file) == token
+    give_away(file, monkeypatch)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        token_of_file(file)
 
 
 def test_without_the_extra_one_line_says_how_to_install_it(

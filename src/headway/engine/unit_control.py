@@ -59,7 +59,7 @@ class UnitControl:
     def cancel(self, args: dict[str, Any], report: Report) -> None:
         """Cancel units: one in flight is stopped, one that waits never starts, one that has ended stays as it is."""
         named = msgspec.convert(args, NamedUnits)
-        indexes = named.units
+        indexes = list(dict.fromkeys(named.units))
         self._open += 1
 
         def withdrawn(fetched: Fetched[events.ExtraUnits]) -> None:
