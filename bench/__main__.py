@@ -33,6 +33,7 @@ from bench.evals import section as evals
 from bench.first_minute import section as first_minute
 from bench.flows import section as flows
 from bench.planning import section as planning
+from bench.postgres import section as postgres
 from bench.reviews import section as reviews
 from bench.servers import section as servers
 from bench.sweep import section as sweep
@@ -87,6 +88,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "overhead": overhead.section,
     "against": against.section,
     "million": million.section,
+    "postgres": postgres.section,
     "plan": planning.section,
     "workers": workers.section,
     "agents": agents.section,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from tests.postgres_server import PostgresServer, require_binaries
 
 # The same examples each time: a change is judged by what it does, not by what chance finds beside it. To look further:
 # `pytest --hypothesis-profile=hunt --hypothesis-seed=N`.
@@ -34,3 +35,13 @@ def _end_what_the_process_shares() -> Iterator[None]:
     yield
     if calls := sys.modules.get("headway.api.asking.provider_calls"):
         calls.close_shared()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A real PostgreSQL for all tests of this process. It must run at the end of each test."""
+    server = PostgresServer(require_binaries())
+    try:
+        yield server
+    finally:
+        server.remove()

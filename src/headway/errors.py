@@ -9,6 +9,8 @@
     │   └── InputError      2   rows of a batch are wrong; each one is named
     ├── UnitError           1   a Python call could not finish and raised nothing itself
     └── StoreError          1   the records cannot be read or written
+        ├── StoreAway       1   the database server does not answer
+        │   └── CommitUnknown 1  … and it is not known whether it has committed
         ├── NoRecords       2   there are no records yet
         ├── ForeignRecords  2   the records may belong to another user
         ├── NewerRecords    2   a newer version has written the records
@@ -79,6 +81,18 @@ class InputError(ConfigError):
 
 class StoreError(HeadwayError):
     """The store cannot be opened, read or written."""
+
+
+class StoreAway(StoreError):
+    """The server of the database does not answer. It may come back."""
+
+
+class CommitUnknown(StoreAway):
+    """The connection was lost during a commit. `transaction` is its number, to ask for its outcome later."""
+
+    def __init__(self, error: StoreAway, transaction: int) -> None:
+        super().__init__(error.message, hint=error.hint)
+        self.transaction = transaction
 
 
 class NoRecords(StoreError):

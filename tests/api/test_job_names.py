@@ -17,6 +17,7 @@ import pytest
 import headway
 from headway.api.job_names import job_name, old_job_name
 from headway.errors import UsageError
+from headway.stores.job_lock import JobLock
 from headway.wiring.store_access import job_lock_at
 
 LONG = "a_company.a_department.a_team.pipelines.language.quality.steps"
@@ -117,6 +118,7 @@ def test_an_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
 def test_every_lock_is_in_its_folder(tmp_path: Path, name: str) -> None:
     cleaned = job_name(name, "map")
     lock = job_lock_at(str(tmp_path / "h.db"), cleaned)
+    assert isinstance(lock, JobLock)
     assert lock.path.resolve().parent.parent == (tmp_path / "jobs").resolve()
     assert 0 < len(cleaned) <= 60
 

@@ -8,9 +8,10 @@
     {"clock_file": ["name", -7200]}                              … as soon as a file of this name exists
     {"migration": "ALTER TABLE …"}                               one more step of the schema
     {"file_size": 200000}                                        no file may grow larger
+    {"patience_s": 1}                                            how long a statement waits for a server that is away, outside of a run
     {"unreached_s": 1}                                           a lane that never had an answer stops after this time
 
-Headway contains no code for this: the launcher wraps SQLite's connection and the wall clock.
+Headway contains no code for this: the launcher wraps SQLite's connection (or the database of a PostgreSQL store) and the wall clock.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
@@ -117,6 +119,50 @@ def _watch_statements(kill: dict[str, Any]) -> None:
     sqlite3.connect = connect_watched  # type: ignore[assignment]
 
 
+def _watch_server(kill: dict[str, Any]) -> None:
+    """The same for a store in PostgreSQL, where statements have their names."""
+    from headway.stores.postgres.database import PostgresDatabase
+
+    at, when, by_row = kill["at"], kill.get("when", "before"), "row" in kill
+    n = kill["row"] if by_row else kill.get("n", 1)
+    execute, executemany = PostgresDatabase.execute, PostgresDatabase.executemany
+    begin, commit = PostgresDatabase._begin, PostgresDatabase._commit
+
+    def around(name: str, rows: int, act: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
+        global _seen
+        chosen = False
+        if name == at:
+            with _lock:
+                before, _seen = _seen, _seen + (rows if by_row else 1)
+                chosen = before < n <= _seen
+        if chosen and when == "before":
+            _die()
+        if chosen and when == "between" and half is not None:
+            half()
+            _die()
+        result = act()
+        if chosen:
+            _die()
+        return result
+
+    def execute_watched(self: PostgresDatabase, name: str, values: Any = ()) -> Any:
+        rows = 1 if isinstance(values, dict) else _rows_of((values,))
+        return around(name, rows, lambda: execute(self, name, values))
+
+    def executemany_watched(self: PostgresDatabase, name: str, rows: Any) -> None:
+        part = rows[: max(1, len(rows) // 2)]
+        around(name, len(rows), lambda: executemany(self, name, rows), lambda: executemany(self, name, part))
+
+    names: dict[str, Any] = {
+        "execute": execute_watched,
+        "executemany": executemany_watched,
+        "_begin": lambda self: around("BEGIN", 1, lambda: begin(self)),
+        "_commit": lambda self: around("COMMIT", 1, lambda: commit(self)),
+    }
+    for name, function in names.items():
+        setattr(PostgresDatabase, name, function)
+
+
 def _let_clock_jump(jumps: list[list[float]]) -> None:
     real, began = time.time, time.monotonic()
 
@@ -144,7 +190,8 @@ def main() -> int:
 
     faults = json.loads(os.environ["HEADWAY_TEST_FAULTS"])
     if "kill" in faults:
-        _watch_statements(faults["kill"])
+        watch = _watch_server if "://" in os.environ.get("HEADWAY_DB", "") else _watch_statements
+        watch(faults["kill"])
     if "migration" in faults:
         _add_migration(faults["migration"])
     if "clock" in faults:
@@ -155,6 +202,10 @@ def main() -> int:
         from headway.core.lanes import breaker
 
         breaker.UNREACHED_S = faults["unreached_s"]  # type: ignore[misc]
+    if "patience_s" in faults:
+        from headway.stores.postgres import database
+
+        database.PATIENCE_S = faults["patience_s"]  # type: ignore[misc]
     if "file_size" in faults:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (faults["file_size"], faults["file_size"]))

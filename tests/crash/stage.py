@@ -14,19 +14,28 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.request import urlopen
 
+import pytest
 from tests.figures import count
 
+from headway.errors import NoRecords
 from headway.fake.process import FakeProcess
+from headway.stores.postgres.address import parse_address
+from headway.stores.postgres.database import PostgresDatabase
+from headway.stores.postgres.statements import translated
 
 HEADWAY = ("-m", "headway")
 LAUNCHER = Path(__file__).with_name("launcher.py")
+#: For faults of a file: a full disk, a step of its schema.
+of_sqlite = pytest.mark.skipif(
+    os.environ.get("HEADWAY_CRASH_STORE") == "postgres", reason="a fault of a SQLite file"
+)
 KEY = "sk-crash-4f9a1c77e2b84d0c"
 PATIENCE_S = 30.0
 T = TypeVar("T")
@@ -57,6 +66,18 @@ def started(*args: str, **how: Any) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+class ServerRecords:
+    """The records in PostgreSQL, asked as those in SQLite."""
+
+    def __init__(self, db: PostgresDatabase) -> None:
+        self._db = db
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        if sql == "PRAGMA integrity_check":  # The server's own affair.
+            sql = "SELECT 'ok'"
+        return self._db.connection.execute(translated(sql).sql.encode(), values, binary=True)
+
+
 @dataclass
 class Stage:
     """One directory: its configuration, its input, its records."""
@@ -67,6 +88,10 @@ class Stage:
     tag: str
     units: int = 40
     env: dict[str, str] = field(default_factory=dict)
+    #: Of a store in PostgreSQL; "": the records are in the file `db`.
+    address: str = field(default_factory=lambda: Stage.new_address())  # noqa: PLW0108 - it is set later.
+    #: Returns an address for each stage: `make crash STORE=postgres`.
+    new_address: ClassVar[Callable[[], str]] = str
 
     @property
     def db(self) -> Path:
@@ -111,6 +136,7 @@ class Stage:
             "ALPHA_KEY": KEY,
             "PYTHONWARNINGS": "error",
             "HEADWAY_DEBUG": "",
+            **({"HEADWAY_DB": self.address} if self.address else {}),
             **self.env,
             **more,
         }
@@ -144,8 +170,12 @@ class Stage:
     # -- after --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def records(self) -> Iterator[sqlite3.Connection]:
+    def records(self) -> Iterator[sqlite3.Connection | ServerRecords]:
         """The database, read-only."""
+        if self.address:
+            with closing(PostgresDatabase(parse_address(self.address), read_only=True)) as server:
+                yield ServerRecords(server)
+            return
         db = sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)
         try:
             yield db
@@ -158,11 +188,11 @@ class Stage:
 
     def statuses(self) -> dict[int, str]:
         """The status of every unit; empty before the ingest."""
-        if not self.db.exists():
+        if not (self.address or self.db.exists()):
             return {}
         try:
             return dict(self.query('SELECT "index", status FROM units ORDER BY uid'))
-        except sqlite3.OperationalError:  # The process died before there were tables.
+        except (sqlite3.OperationalError, NoRecords):  # The process died before there were tables.
             return {}
 
     def committed(self) -> set[int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.crash.conftest import Reference
-from tests.crash.stage import Stage, Witness
+from tests.crash.stage import Stage, Witness, of_sqlite
 
 from headway.stores.database import queries
 
@@ -120,6 +120,7 @@ def go_through(stage: Stage, points: list[dict[str, Any]], reference: list[dict[
     return witness
 
 
+@of_sqlite
 def test_killed_while_the_schema_is_made(stage: Stage, reference: Reference) -> None:
     points = [kill("schema", "before"), kill("schema", "after", 7), kill("user_version", "before")]
     points += [kill("user_version", "after"), kill("COMMIT", "before"), kill("COMMIT", "after")]
@@ -192,6 +193,7 @@ UPDATE workers SET colour = 'red';
 """
 
 
+@of_sqlite
 def test_killed_during_a_migration(stage: Stage, reference: Reference) -> None:
     """A migration is applied completely or not at all, and the job can be resumed in both cases."""
     witness = Witness(stage)

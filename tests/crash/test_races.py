@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.crash.stage import KEY, PATIENCE_S
+from tests.crash.stage import KEY, PATIENCE_S, of_sqlite
 from tests.figures import count
 
 from headway.fake.process import FakeProcess, fake_process
+
+pytestmark = of_sqlite
 
 RACES = int(os.environ.get("HEADWAY_CRASH_RACES", "4"))
 SEED = int(os.environ.get("HEADWAY_CRASH_SEED", "20"))

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.crash.stage import PATIENCE_S, Stage, contents, echoes, started, wait_for
+from tests.crash.stage import PATIENCE_S, Stage, contents, echoes, of_sqlite, started, wait_for
 
 from headway.fake.process import FakeProcess, fake_process
+
+pytestmark = of_sqlite
 
 #: Nine seconds of work: the second process has started long before the first is done.
 UNITS = 90

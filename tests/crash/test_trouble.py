@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pytest
 from tests.crash.conftest import Reference
-from tests.crash.stage import Stage, Witness, plain, wait_for
+from tests.crash.stage import Stage, Witness, of_sqlite, plain, wait_for
 
 from headway.errors import JobBusy
 from headway.fake.process import FakeProcess, fake_process
 from headway.stores.job_lock import JobLock
+
+pytestmark = of_sqlite
 
 _CAPBSET_DROP = 24
 _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2

@@ -10,6 +10,7 @@ from tests.crash.stage import wait_for
 
 from headway.dashboard.records.search_indexes import SearchIndexes
 from headway.reports.unit_search import UnitQuery, search_units
+from headway.stores.job_lock import JobPlaces
 from headway.stores.records import Job, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
@@ -20,7 +21,7 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.db, self.jobs = root / "headway.db", root / "jobs"
-        self.indexes = SearchIndexes(lambda: Store(SqliteFile(self.db, read_only=True)), self.jobs)
+        self.indexes = SearchIndexes(lambda: Store(SqliteFile(self.db, read_only=True)), JobPlaces(self.jobs))
 
     def record(self, name: str, prompt: str) -> None:
         """New records with one job of one unit."""

@@ -31,6 +31,10 @@ class Shop:
     def __exit__(self, *error: object) -> None:
         self.closed = True
 
+    def set_patience(self, seconds: float) -> None: ...
+
+    def abandon(self) -> None: ...
+
 
 def reader_of(shop: Shop, failures: list[Exception]) -> StoreReader:
     loop = asyncio.get_running_loop()

@@ -206,7 +206,7 @@ async def test_a_command_at_the_very_end_is_carried_out_or_stays_open() -> None:
     """The last unit ends while the command is on its way: the run goes on with the unit that comes back."""
     bench = Bench(1)
     reopened: list[int] = []
-    bench.engine.when_reopened(lambda: reopened.append(1))
+    bench.engine.when_reopened(lambda: lambda: reopened.append(1))
 
     async def act() -> None:
         await until(lambda: len(bench.gate.waiting) == 1)

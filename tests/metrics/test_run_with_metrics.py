@@ -14,7 +14,7 @@ from tests.metrics.metrics_page import numbers_of, scrape, total, url_in
 from headway.config import load
 from headway.fake.process import fake_process
 from headway.metrics.store_metrics import StoreMetrics
-from headway.wiring.store_access import jobs_folder, open_store_read_only
+from headway.wiring.store_access import job_places, open_store_read_only
 
 PLAN = """
 accounts:
@@ -131,7 +131,7 @@ def test_the_page_of_all_jobs_has_the_same_numbers(stage: Stage) -> None:
         assert stage.run("pause").returncode == 0
         wait_for("the pause", lambda: scrape(url)["headway_lane_in_flight", "alpha/gpt-x"] == 0)
         config = load(None, stage.root, {})
-        pages = StoreMetrics(lambda: open_store_read_only(config), jobs_folder(config))
+        pages = StoreMetrics(lambda: open_store_read_only(config), job_places(config))
         wait_for("the same numbers", lambda: comparable(scrape(url)) == comparable(numbers_in(pages.text())))
         process.kill()
     numbers = numbers_in(pages.text())

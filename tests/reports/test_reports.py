@@ -32,6 +32,7 @@ from headway.reports import finished_runs, holds, jobs, lanes, prediction, run_p
 from headway.reports.lanes import lane_reports
 from headway.reports.run_progress import LaneProgress, Progress, ProgressTotals, WaitReason, read_progress
 from headway.reports.status import status_report, stops_left, stops_now
+from headway.stores.job_lock import JobPlaces
 from headway.stores.records import Job
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
@@ -79,7 +80,7 @@ def test_lanes_that_only_the_end_of_a_run_left_are_not_stopped(
     store, job = ended_job(tmp_path / "db", reason)
     with store:
         assert stops_left(store, job) == ({LANE: reason} if shown else {})
-        assert status_report(store, job, tmp_path).stops == stops_left(store, job)
+        assert status_report(store, job, JobPlaces(tmp_path)).stops == stops_left(store, job)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_units_of_a_process_that_died_are_unknown(tmp_path: Path) -> None:
         batch = WriteBatch(job.id, worker)
         batch.intend(1, store.lane("k", "alpha/gpt-x").id)
         store.commit(batch)
-        report = status_report(store, the_job(store, "job"), tmp_path)
+        report = status_report(store, the_job(store, "job"), JobPlaces(tmp_path))
     assert (report.job.state, report.live, report.progress) == ("interrupted", False, None)
     assert report.per_lane == {LANE: {"pending": 1, "unknown": 1}}
     assert report.unknown == ["u1"]

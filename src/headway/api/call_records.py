@@ -43,7 +43,7 @@ from headway.stores.records import (
     UnknownOutcome,
 )
 from headway.stores.store import Store
-from headway.wiring.store_access import job_lock_at, open_store_file
+from headway.wiring.store_access import job_lock_at, open_store_file, outage_at
 
 #: Intents recorded ahead for each lane: at most as many as `map` reads ahead. A lane that starts only one unit within the
 #: time has none ahead, so that a crash names no call that is far from its start.
@@ -97,6 +97,7 @@ class CallRecords:
         try:
             self.name = self._identity.name_in(recorder.store)
             self._lock = job_lock_at(self._db, self.name)
+            recorder.outage = outage_at(self._db, self.name, _warn)
             self._lock.__enter__()
         except BaseException:
             recorder.store.close()
@@ -384,7 +385,10 @@ def _warn_of_unknown(unknown: list[UnknownOutcome]) -> None:
         return
     names = ", ".join(visible(unit.custom_id) for unit in unknown[:5]) + (", …" if len(unknown) > 5 else "")
     count = "1 unit" if len(unknown) == 1 else f"{len(unknown):,} units"
-    text = f"{count} may have been called when the last process ended, and may be paid for twice: {names}"
+    _warn(f"{count} may have been called when the last process ended, and may be paid for twice: {names}")
+
+
+def _warn(text: str) -> None:
     with suppress(OSError, ValueError, AttributeError):  # Standard error may be closed.
         sys.stderr.write(f"headway: {text}\n")
         sys.stderr.flush()

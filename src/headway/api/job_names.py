@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from headway.config.argument_checks import must_be_recordable
+from headway.config.database_address import shown_database
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,20 +76,22 @@ class JobIdentity(msgspec.Struct, frozen=True):
         """That a job of this name is of this kind, and belongs to this function."""
         other = f"give this one another {self.argument}=…"
         if _name_of(job) not in (None, self.name):
-            raise UsageError(f"the job '{job.name}' in {db} has the name '{_name_of(job)}'", hint=other)
+            raise UsageError(
+                f"the job '{job.name}' in {shown_database(db)} has the name '{_name_of(job)}'", hint=other
+            )
         if job.kind != self.kind:
-            message = f"the job '{job.name}' in {db} is a {job.kind}, not a {self.kind}"
+            message = f"the job '{job.name}' in {shown_database(db)} is a {job.kind}, not a {self.kind}"
             raise UsageError(message, hint=other)
         if not self._is_ours(job):
             owner = _function_of(job)
             why = "to keep its finished answers" if self.is_agent else f"if {owner} was renamed or moved"
             raise UsageError(
-                f"the job '{job.name}' in {db} was made by {owner}, not by {self.function}",
+                f"the job '{job.name}' in {shown_database(db)} was made by {owner}, not by {self.function}",
                 hint=f"{other}; {why}, renamed_from={json.dumps(owner, ensure_ascii=False)}",
             )
         if (script := self._other_script(job, db)) is not None:
             raise UsageError(
-                f"the job '{job.name}' in {db} was made by {self.function} of {script}, not of {self.script}",
+                f"the job '{job.name}' in {shown_database(db)} was made by {self.function} of {script}, not of {self.script}",
                 hint=f'{other}; if it is the same job, renamed_from="{self.function}"',
             )
 

@@ -30,7 +30,7 @@ from headway.config.trust import foreign, user_name
 from headway.core.lanes.learning.limit_doubt import DisprovedLimit
 from headway.core.model import Dimension
 from headway.display.formatting import count
-from headway.errors import ConfigError, ForeignRecords, HeadwayError
+from headway.errors import ConfigError, ForeignRecords, HeadwayError, NoRecords
 from headway.install_hint import install_command
 from headway.metrics.grafana import DASHBOARD
 from headway.reason_text import disproved_text
@@ -42,7 +42,7 @@ from headway.stores.sqlite.mounts import network_warning
 from headway.stores.store import Store
 from headway.wiring.agent_work import is_program
 from headway.wiring.builders import builder_of
-from headway.wiring.store_access import refuse_foreign_store
+from headway.wiring.store_access import open_store_read_only, refuse_foreign_store
 
 State = Literal["ok", "warning", "problem"]
 
@@ -218,8 +218,7 @@ def part_checks(config: Config) -> Iterator[Check]:
 def store_checks(config: Config) -> Iterator[Check]:
     """The database, its disk, and jobs left by a dead process."""
     if "://" in config.db:
-        text = f"{config.shown_db}: only SQLite databases can be used so far"
-        yield Check("database", "problem", text, "name a file with --db")
+        yield from _server_checks(config)
         return
     path = Path(config.db)
     try:
@@ -233,6 +232,19 @@ def store_checks(config: Config) -> Iterator[Check]:
         yield _missing_database(path)
     yield from file_system(path)
     yield disk(_nearest_existing(path))
+
+
+def _server_checks(config: Config) -> Iterator[Check]:
+    """A database server: whether it answers, and its schema. Nothing is changed."""
+    try:
+        with open_store_read_only(config) as store:
+            yield ok("database", store.description())
+            yield from dead_jobs(config, store)
+            yield from disproved_limits(config, store)
+    except NoRecords:
+        yield ok("database", f"{config.shown_db} answers; the first run makes the tables")
+    except HeadwayError as error:
+        yield problem("database", error)
 
 
 def _missing_database(path: Path) -> Check:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from headway.reports.run_progress import VERSION
 from headway.reports.status import StatusReport, status_report
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.store_access import jobs_folder
+from headway.wiring.store_access import job_places
 
 #: Seconds between two looks of `--watch`. A running job writes its progress about once a second.
 WATCH_S: Final = 1.0
@@ -28,7 +27,7 @@ WATCH_S: Final = 1.0
 
 def report_of(config: Config, store: Store, job: Job) -> StatusReport:
     """The present state of a job."""
-    return status_report(store, job, jobs_folder(config))
+    return status_report(store, job, job_places(config))
 
 
 def as_data(store: Store, job: Job, report: StatusReport) -> dict[str, Any]:
@@ -78,7 +77,7 @@ def watch(config: Config, store: Store, job: Job, *, as_json: bool) -> int:
                     draw(lines)
             if not report.live:
                 return 0
-            time.sleep(WATCH_S)
+            store.wait_for_change(job.id, WATCH_S)
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from headway.config.database_address import shown_database
 from headway.core.model import LaneLimits, OrderName, Price, RetryPolicy
 
 Isolation = Literal["process", "thread", "inline"]
@@ -285,11 +286,7 @@ class Config(msgspec.Struct, frozen=True):
     @property
     def shown_db(self) -> str:
         """`db` as it may be printed: an address without user, password and parameters."""
-        scheme, mark, rest = self.db.partition("://")
-        if not mark:
-            return self.db
-        # The last @ ends the user's part: a password may contain @ and slashes.
-        return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+        return shown_database(self.db)
 
     def __repr__(self) -> str:
         return (

@@ -37,13 +37,15 @@ from headway.engine.run_start import begin_events, count_unknown, end_text, rest
 from headway.engine.scheduler_driver import SchedulerDriver
 from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
 from headway.engine.sharing.memory_places import MemoryPlaces
-from headway.engine.unit_control import UnitControl
+from headway.engine.unit_control import Reopened, UnitControl
 from headway.engine.units.held_units import HeldUnits
 from headway.engine.units.unit_cursors import Fetched, StoreSource
 from headway.stores import records
+from headway.stores.journal import Journal
 from headway.stores.records import State, UnitChange
 from headway.stores.store import Store
 from headway.stores.write_batch import GrownUnits, WriteBatch
+from headway.stores.writer import Outage
 
 #: How often observers get a view.
 SHOW_S: Final = 0.5
@@ -70,7 +72,7 @@ class Engine(SchedulerDriver):
         self._looks = 0
         #: Why the job itself lets nothing more start (`RunSpec.stops`).
         self._stopped = ""
-        self._reopened: Callable[[], None] = lambda: None
+        self._reopened: Reopened = lambda: lambda: None
         self._act[commands.Render] = self._render
 
     # -- the run ---------------------------------------------------------------------------------------------
@@ -82,8 +84,13 @@ class Engine(SchedulerDriver):
         self._began_at = self._now()
         self._done: asyncio.Future[str] = self._loop.create_future()
         self._recorder = Recorder(
-            self._open_store, committed=self._committed, failed=self._broke, snapshot=self._snapshot
+            self._open_store,
+            committed=self._committed,
+            failed=self._broke,
+            snapshot=self._snapshot,
         )
+        if self._spec.journal is not None:
+            self._recorder.outage = Outage(Journal(self._spec.journal), partial(self._say, "database"))
         adapters = list({id(lane.adapter): lane.adapter for lane in self._spec.lanes.values()}.values())
         try:
             self._begin()
@@ -157,6 +164,8 @@ class Engine(SchedulerDriver):
         self._inform(lambda observer: observer.began(self._totals, unknown))
         for share in self._share(self._sharing.claims(store, utc)):
             scheduler.lanes[share.lane].share(share.grant, now)
+        if recorder.replayed:
+            self._say("database", recorder.replayed)
         for what, remarks in (("agents", spec.agent_remarks), ("cost", spec.remarks)):
             for text in remarks:
                 self._say(what, text)
@@ -169,9 +178,11 @@ class Engine(SchedulerDriver):
             say=lambda text: self._from_thread(partial(self._say, "cache", text)),
         )  # fmt: skip
         await asyncio.to_thread(lookup.run, self._open_store)
-        store, grow = self._recorder.store, self._spec.grow
-        self._source.count(store)
-        if grow is not None and (grown := store.grow(self._spec.job.id, grow).added):
+        recorder, grow = self._recorder, self._spec.grow
+        await recorder.in_thread(self._source.count)
+        if grow is not None and (
+            grown := (await recorder.in_thread(lambda store: store.grow(self._spec.job.id, grow))).added
+        ):
             self._totals = msgspec.structs.replace(self._totals, total=self._totals.total + len(grown))
             if waiting := _waiting(grown):
                 self._source.unfetched = self._source.add(waiting)
@@ -230,9 +241,14 @@ class Engine(SchedulerDriver):
             state = "interrupted"  # The other units are not run yet.
         if self._stopped and reason == "aborted" and not (self._interruptions or self._control.cancelled):
             state = "failed"
-        state = self._spec.end_state(self._recorder.store, self._totals, state)
         unfinished = self._stops.unfinished(reason, self._spec.routes)
-        self._recorder.end_run(state, unfinished, end_text(state, self._totals))
+
+        def record_end(store: Store) -> State:
+            ended = self._spec.end_state(store, self._totals, state)
+            self._recorder.end_run(ended, unfinished, end_text(ended, self._totals))
+            return ended
+
+        state = await self._recorder.in_thread(record_end)
         self._show()
         return state
 
@@ -430,7 +446,12 @@ class Engine(SchedulerDriver):
 
     # -- the outside -----------------------------------------------------------------------------------------------------
 
-    def when_reopened(self, reopened: Callable[[], None]) -> None:
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left but to record the end."""
+        return self._done.done()
+
+    def when_reopened(self, reopened: Reopened) -> None:
         """Call a function when units that had ended run again, and that is committed."""
         self._reopened = reopened
 
@@ -438,16 +459,22 @@ class Engine(SchedulerDriver):
         """Once: nothing new starts, what is in flight finishes. Twice: that is cancelled, too."""
         self._interruptions += 1
         self.tell(events.Abort("drain" if self._interruptions == 1 else "cancel"))
+        self._give_up_unsent()
+
+    def _give_up_unsent(self) -> None:
+        if self._interruptions == 1 and not self._done.done() and self._recorder.is_away:
+            self._sender.give_up_unsent()
 
     def _listen(self) -> None:
         """Read the commands of other terminals and the claims of other jobs, one read at a time."""
+        self._give_up_unsent()
         if not self._polling:
             self._polling = True
             self._recorder.read(self._poll, self._polled)
 
     def _poll(self, store: Store) -> tuple[list[records.ControlRequest], list[records.StoredClaim]]:
         """In the reader's thread."""
-        return store.open_commands(self._spec.job.id), self._sharing.claims(store, time.time())
+        return store.new_commands(self._spec.job.id), self._sharing.claims(store, time.time())
 
     def _polled(self, polled: tuple[list[records.ControlRequest], list[records.StoredClaim]]) -> None:
         """Carry out commands, and use what other jobs leave of the lanes."""

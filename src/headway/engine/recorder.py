@@ -13,6 +13,7 @@ through the reader's thread.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -30,10 +31,11 @@ from headway.engine.recording.lane_records import RestoredLane, lane_row
 from headway.engine.recording.lane_sampler import LaneSampler
 from headway.engine.store_reader import StoreReader
 from headway.reason_text import notice_text
+from headway.stores.journal import replay
 from headway.stores.records import Attempt, JobEvent, State, StoredLane, UnitChange, UnknownOutcome
 from headway.stores.store import Store
 from headway.stores.write_batch import Grow, WriteBatch
-from headway.stores.writer import Writer
+from headway.stores.writer import Outage, Writer
 
 #: How long a change that nothing waits for may wait for others to share its fsync.
 LINGER_S: Final = 0.02
@@ -58,6 +60,9 @@ class Recorder:
         snapshot: Callable[[], Snapshot],
         committed: Callable[[WriteBatch], None] | None = None,
     ) -> None:
+        #: What to do while the database is away, where it may be; and what was recorded of an earlier run. Set before `begin`.
+        self.outage: Outage | None = None
+        self.replayed = ""
         self._loop = asyncio.get_running_loop()
         self._open_store = open_store
         self._on_committed, self._on_failed, self._snapshot = committed, failed, snapshot
@@ -96,6 +101,8 @@ class Recorder:
 
         `grow` adds units to the job when units end. `ahead`: for each lane at least so many intents are recorded ahead, or none, and at most so many.
         """
+        if self.outage is not None:
+            self.replayed = replay(self.store, self.outage.journal)
         unknown = self.store.unknown_outcomes(job)
         self.job, self._caching, self._grow = job, caching, grow
         self._worker = self.store.begin(
@@ -109,7 +116,7 @@ class Recorder:
             taken_utc=taken_utc,
         )
         self._writer = Writer(
-            self._open_store, self._next_batch, self._from_thread, self._committed, self._broke
+            self._open_store, self._next_batch, self._from_thread, self._committed, self._broke, self.outage
         )
         self._release_hold()  # Nothing commits the first batch yet.
         self._reader = StoreReader(self._open_store, self._from_thread, self._broke)
@@ -139,7 +146,27 @@ class Recorder:
         event of the end."""
         self.store.end_run(self.job, self._worker, state, time.time(), unfinished, text)
 
+    async def in_thread(self, act: Callable[[Store], Value]) -> Value:
+        """Use `store` in a thread, which waits without limit for a server that is away, until `store.abandon`."""
+        self.store.set_patience(math.inf)
+        self._hold()
+        work = asyncio.ensure_future(asyncio.to_thread(act, self.store))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.store.abandon()
+            await asyncio.wait([work])
+            raise
+        finally:
+            self._release_hold()
+            self.store.set_patience(None)
+
     # -- commits ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the database server is away."""
+        return self._writer.is_away
 
     @property
     def batch(self) -> WriteBatch:

@@ -251,6 +251,11 @@ class RequestSender:
         self.drop((index,))
         self._tell(events.Cancelled(index, sent=False))
 
+    def give_up_unsent(self) -> None:
+        """The run is to stop and its database is away: units that have started and wait for it are not sent."""
+        for index in [flight.index for flight in self._flights.values() if flight.task is None]:
+            self.cancel(index)
+
     async def close(self) -> None:
         """Cancel what is left, and wait for it."""
         tasks = [flight.task for flight in self._flights.values() if flight.task is not None]

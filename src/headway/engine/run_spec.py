@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -146,6 +147,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     grown_keys: bool = False
     #: The state of a job whose run has ended, if its units alone do not say it.
     end_state: Callable[[Store, Job, State], State] = lambda store, job, state: state
+    #: Where results wait while the database is away; None: it cannot be.
+    journal: Path | None = None
     #: Checks answers by their route; None: every answer that the adapter accepts is accepted.
     check_answer: RouteAnswerCheck | None = None
     #: The prices that are not known yet: they are looked up while the first requests are on their way.

@@ -7,12 +7,14 @@ good: the engine is told once, and ends.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from headway.errors import StoreAway
 from headway.stores.store import Store
 from headway.stores.writer import Call
 
@@ -29,6 +31,7 @@ class StoreReader:
         self._call = call
         self._failed = failed
         self._closing = False
+        self._store: Store | None = None
         self._requests: SimpleQueue[tuple[Callable[[Store], Any], Callable[[Any], None]] | None] = (
             SimpleQueue()
         )
@@ -46,16 +49,21 @@ class StoreReader:
         """End after the present read; returns when that is done. What is still to be read is dropped."""
         self._closing = True
         self._requests.put(None)
+        if self._store is not None:
+            self._store.abandon()
         self._thread.join()
 
     def _run(self) -> None:
         try:
             with self._open() as store:
+                store.set_patience(math.inf)  # A run goes on when its database is back.
+                self._store = store
                 while (request := self._requests.get()) is not None and not self._closing:
                     query, then = request
                     self._call(partial(self._deliver, then, query(store)))
         except Exception as error:  # The engine waits for what it has requested: it must know.
-            self._call(partial(self._failed, error))
+            if not (self._closing and isinstance(error, StoreAway)):
+                self._call(partial(self._failed, error))
 
     def _deliver(self, then: Callable[[Value], None], value: Value) -> None:
         """On the loop."""

@@ -18,12 +18,15 @@ from headway.core.scheduler import Scheduler
 from headway.core.unit_states import ENDED
 from headway.engine.recorder import Recorder
 from headway.engine.units.unit_cursors import Fetched, StoreSource
+from headway.stores.store import Store
 
 #: At most this many units are named in a line.
 MOST_NAMES: Final = 5
 
 #: Reports the result of a command, which is then done.
 Report = Callable[[str], None]
+#: Called in the reader's thread when units run again; what it returns is called on the loop, before they start.
+Reopened = Callable[[], Callable[[], None]]
 
 
 class NamedUnits(msgspec.Struct, frozen=True):
@@ -43,7 +46,7 @@ class UnitControl:
         scheduler: Scheduler,
         source: StoreSource,
         tell: Callable[..., None],
-        reopened: Callable[[], None],
+        reopened: Reopened,
     ) -> None:
         self._recorder, self._scheduler, self._source = recorder, scheduler, source
         self._tell, self._reopened = tell, reopened
@@ -93,11 +96,15 @@ class UnitControl:
             self._after_commit(lambda: bring(ended))
 
         def bring(ended: list[int]) -> None:
-            if ended:
-                self._reopened()
-            self._recorder.read(lambda store: self._source.reopened(store, ended), partial(brought, ended))
+            def read(store: Store) -> tuple[Callable[[], None] | None, Sequence[Unit]]:
+                return self._reopened() if ended else None, self._source.reopened(store, ended)
 
-        def brought(ended: list[int], units: Sequence[Unit]) -> None:
+            self._recorder.read(read, partial(brought, ended))
+
+        def brought(ended: list[int], found: tuple[Callable[[], None] | None, Sequence[Unit]]) -> None:
+            go_on, units = found
+            if go_on is not None:
+                go_on()
             self._open -= 1
             self._coming.difference_update(ended)
             self._tell(events.ExtraUnits(units))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -22,9 +21,9 @@ from headway.metrics.families import UNITS, WAITS
 from headway.metrics.labels import LabelValues, short
 from headway.metrics.lane_gauges import lane_gauges
 from headway.metrics.text_format import Exposition, Labels, Samples, format_of, written
-from headway.reports.jobs import is_live
 from headway.reports.lanes import lane_reports
 from headway.reports.run_progress import LaneProgress, Progress, read_progress
+from headway.stores.job_lock import JobPlaces
 from headway.stores.records import Job
 from headway.stores.store import Store
 
@@ -39,8 +38,8 @@ _NOTHING: Final = LaneView("", 0, 0, 0, 0, 0, 0, 0, 0, None, 0.0, 0.0, (), "", 0
 class StoreMetrics:
     """`open_store` opens the store for reading. `text` takes milliseconds, and may be called in any thread."""
 
-    def __init__(self, open_store: Callable[[], Store], jobs_folder: Path) -> None:
-        self._open_store, self._jobs_folder = open_store, jobs_folder
+    def __init__(self, open_store: Callable[[], Store], jobs: JobPlaces) -> None:
+        self._open_store, self._jobs = open_store, jobs
         self._lock = threading.Lock()
         self._lanes = LabelValues()
         self._totals = AttemptTotals()
@@ -57,8 +56,8 @@ class StoreMetrics:
 
     def _exposition(self, store: Store) -> Exposition:
         jobs = store.jobs()
-        running = [job for job in jobs if job.finished_utc is None and is_live(self._jobs_folder, job)]
-        progress = {job.name: read_progress(self._jobs_folder / job.name) for job in running}
+        running = [job for job in jobs if job.finished_utc is None and self._jobs.is_live(job.name)]
+        progress = {job.name: read_progress(self._jobs.folder / job.name) for job in running}
         names = {
             lane.id: lane.name for lane in sorted(store.lanes(), key=lambda lane: -(lane.updated_utc or 0.0))
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +22,7 @@ from headway.reports.usage import (
     use_report,
     uses_by_name,
 )
-from headway.stores.job_lock import is_locked
+from headway.stores.job_lock import JobPlaces
 from headway.stores.records import LIVE, Job, State
 from headway.stores.store import Store
 
@@ -135,14 +134,9 @@ def failures_of(store: Store, job: Job) -> list[Failure]:
     return [] if job.ended == job.good else [Failure(*failure) for failure in store.failures(job.id)]
 
 
-def is_live(jobs_folder: Path, job: Job) -> bool:
-    """Whether a process runs the job now: it holds the job's lock."""
-    return is_locked(jobs_folder / job.name / "lock")
-
-
-def state_of(jobs_folder: Path, job: Job) -> State:
+def state_of(places: JobPlaces, job: Job) -> State:
     """The job's state; "interrupted" if it is recorded as running but its process died."""
-    if job.state in LIVE and not is_live(jobs_folder, job):
+    if job.state in LIVE and not places.is_live(job.name):
         return "interrupted"
     return job.state
 

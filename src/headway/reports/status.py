@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -18,6 +17,7 @@ from headway.reports.jobs import Failure, JobReport, job_report, state_of
 from headway.reports.run_progress import Progress, read_progress
 from headway.reports.usage import cached_units
 from headway.stores.answer_cache import CallsSaved
+from headway.stores.job_lock import JobPlaces
 from headway.stores.records import LIVE, Job
 from headway.stores.run_error import read_run_error
 from headway.stores.store import Store
@@ -57,15 +57,15 @@ class StatusReport(msgspec.Struct, frozen=True):
     node_counts: Mapping[str, int] = {}
 
 
-def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
-    """The present state of a job. Its small files are in `jobs_folder`/NAME."""
-    state = state_of(jobs_folder, job)
+def status_report(store: Store, job: Job, places: JobPlaces) -> StatusReport:
+    """The present state of a job."""
+    state, folder = state_of(places, job), places.folder / job.name
     live = state in LIVE
     report = job_report(store, job, state)
     per_lane = _per_lane(store, job)
     if not live:
         per_lane = {name: _without_process(counts) for name, counts in per_lane.items()}
-    progress = read_progress(jobs_folder / job.name) if live else None
+    progress = read_progress(folder) if live else None
     stops: dict[str, EndReason] = {}
     stops |= stops_left(store, job) if progress is None else stops_now(progress)
     nodes = {} if progress is None else progress.nodes
@@ -85,7 +85,7 @@ def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
         unknown=[unit.custom_id for unit in store.unknown_outcomes(job.id)] if died else [],
         cached=cached_units(store, job),
         examples=failure_examples(store, job, report.failures),
-        error="" if live else read_run_error(jobs_folder / job.name),
+        error="" if live else read_run_error(folder),
         to_retry=() if stops else units_to_retry(store, job),
         nodes=nodes,
         node_counts=counts_of_nodes,

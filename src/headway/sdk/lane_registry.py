@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from headway.config.call_settings import Limits, Retry
+from headway.config.database_address import shown_database
 from headway.core import events, model
 from headway.core.commands import Notice
 from headway.core.model import Counting, LaneSpec, Settings
@@ -101,7 +102,7 @@ class SharedLane:
             self._store = terms.store
             self.post(self._begin_sharing)
         elif terms.store is not None and self._store is not None and terms.db != self._store.db:
-            raise self._conflict("db", terms.db, self._store.db)
+            raise self._conflict("db", shown_database(terms.db or ""), shown_database(self._store.db))
         if terms.limits is None:
             return
         if self._limits is None:

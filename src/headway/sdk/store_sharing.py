@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from headway.config.database_address import shown_database
 from headway.core.events import Share
 from headway.core.lanes.job_share import Grant
 from headway.engine.calls import Calls
@@ -199,7 +200,12 @@ class StoreSharing:
                 hold.set_result(None)
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
-        _log.warning("%s: not shared with other jobs any more: %s: %s", self._name, self._place.db, error)
+        _log.warning(
+            "%s: not shared with other jobs any more: %s: %s",
+            self._name,
+            shown_database(self._place.db),
+            error,
+        )
         if self._handles:
             self._calls.tell(Share(self._name, Grant()))
         self._release()

@@ -43,7 +43,8 @@ def add_units(
     base = uid(job, first)
     placed = zip(units, lanes or [None] * len(units), strict=True)
     rows = [
-        (base + n, unit.custom_id, unit.route, unit.priority, int(unit.serial), unit.chars, unit.max_tokens, lane, unit.family, created_utc)
+        (base + n, unit.custom_id, unit.route, unit.priority, int(unit.serial), unit.chars, unit.max_tokens, lane, unit.family,
+            "pending" if lane is None else "assigned", created_utc)
         for n, (unit, lane) in enumerate(placed)
     ]  # fmt: skip
     db.executemany("add_unit", rows)

@@ -7,11 +7,12 @@ explanation of errors. A database object belongs to one thread, unless its docum
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 #: Positional for `?` and `?1`, a mapping for `:name`.
 Values = Sequence[Any] | Mapping[str, Any]
@@ -39,8 +40,56 @@ class Database(Protocol):
         all processes.
         """
 
+    def description(self) -> str:
+        """The database, its version and its schema, for people."""
+
+    def heard(self, what: Literal["commands", "jobs"], job: int) -> bool:
+        """Whether these records of a job may have changed since the last call. Asks no server; a database that cannot tell says yes."""
+
+    def wait_for_change(self, job: int, seconds: float) -> None:
+        """Wait until a job has changed, or for this long. A database that cannot tell waits for that long."""
+
+    def transaction_number(self) -> int:
+        """The number of the transaction that is open, for `was_committed`."""
+
+    def was_committed(self, transaction: int) -> bool:
+        """Whether a transaction was committed whose connection was lost during its commit."""
+
+    def set_patience(self, seconds: float | None) -> None:
+        """How long a statement that reads, or the beginning of a transaction, waits for a server that is away; then it raises `StoreAway`.
+        None: as long as usual."""
+
+    def abandon(self) -> None:
+        """Wait no longer. May be called by any thread."""
+
     def close(self) -> None:
         """Close the connection."""
+
+
+class NeverAway:
+    """The parts of the contract that are about a server, for a database without one."""
+
+    def heard(self, what: Literal["commands", "jobs"], job: int) -> bool:
+        """A look costs less than the question whether it is needed."""
+        return True
+
+    def wait_for_change(self, job: int, seconds: float) -> None:
+        """Wait for this long."""
+        time.sleep(seconds)
+
+    def transaction_number(self) -> int:
+        """There is nothing to ask for later."""
+        return 0
+
+    def was_committed(self, transaction: int) -> bool:
+        """No connection is lost here."""
+        raise AssertionError("a commit without a server has an outcome")
+
+    def set_patience(self, seconds: float | None) -> None:
+        """There is nothing to wait for."""
+
+    def abandon(self) -> None:
+        """There is nothing to wait for."""
 
 
 class DuplicateKey(Exception):
@@ -54,6 +103,11 @@ class CheckFailed(Exception):
 @cache
 def queries() -> dict[str, str]:
     """Every statement of `queries.sql` by its name."""
-    text = Path(__file__).with_name("queries.sql").read_text(encoding="utf-8")
+    return named_statements(Path(__file__).with_name("queries.sql"))
+
+
+def named_statements(path: Path) -> dict[str, str]:
+    """The statements of a file by their names: each follows a line `-- name: NAME`."""
+    text = path.read_text(encoding="utf-8")
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     return {name: body.strip().rstrip(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}

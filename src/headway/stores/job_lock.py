@@ -10,10 +10,11 @@ import errno
 import fcntl
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from headway.errors import JobBusy, StoreError
 from headway.stores.files import ForeignFile, open_own
@@ -106,6 +107,19 @@ class JobLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+class JobPlaces(NamedTuple):
+    """Where jobs have their small files, and which of them a process runs now."""
+
+    #: With a folder for each job.
+    folder: Path
+    #: Says it by the name of a job; None: the locks in the folders say it.
+    running: Callable[[str], bool] | None = None
+
+    def is_live(self, job: str) -> bool:
+        """Whether a process runs the job now: it holds the job's lock."""
+        return is_locked(self.folder / job / "lock") if self.running is None else self.running(job)
 
 
 def is_locked(path: Path) -> bool:

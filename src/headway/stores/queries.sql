@@ -35,8 +35,8 @@ SELECT id, priorities FROM routes WHERE id IN (SELECT value FROM json_each(?));
 UPDATE routes SET priorities = ? WHERE id = ?;
 
 -- name: add_unit
-INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens, lane, family, created_utc, status)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, CASE WHEN ?8 IS NULL THEN 'pending' ELSE 'assigned' END);
+INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens, lane, family, status, created_utc)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: add_family
 INSERT INTO families (route, number, shape, firm, "rows", words) VALUES (?, ?, ?, ?, ?, ?)
@@ -338,19 +338,19 @@ UPDATE units SET attempts = attempts + 1 WHERE uid BETWEEN ? AND ? AND status IN
 -- name: reopen
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
 WHERE uid BETWEEN ? AND ? AND status NOT IN ('succeeded', 'cached')
-    AND (status <> 'pending' OR coalesce(code, message, not_before_utc) IS NOT NULL); -- why it waited in an earlier run
+    AND (status <> 'pending' OR code IS NOT NULL OR message IS NOT NULL OR not_before_utc IS NOT NULL); -- why it waited in an earlier run
 
 -- name: reopen_except
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
 WHERE uid BETWEEN ?1 AND ?2 AND status NOT IN ('succeeded', 'cached')
-    AND (status <> 'pending' OR coalesce(code, message, not_before_utc) IS NOT NULL)
-    AND (?3 = 0 OR status NOT IN ('skipped', 'cancelled')) -- only failed units, and what a process has left behind
+    AND (status <> 'pending' OR code IS NOT NULL OR message IS NOT NULL OR not_before_utc IS NOT NULL)
+    AND (NOT ?3 OR status NOT IN ('skipped', 'cancelled')) -- only failed units, and what a process has left behind
     AND (status IN ('pending', 'assigned', 'running') OR uid NOT IN (SELECT value FROM json_each(?4)));
 
 -- name: reopen_failed
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
 WHERE uid BETWEEN ? AND ? AND (status IN ('failed', 'timed_out', 'assigned', 'running')
-    OR (status = 'pending' AND coalesce(code, message, not_before_utc) IS NOT NULL));
+    OR (status = 'pending' AND (code IS NOT NULL OR message IS NOT NULL OR not_before_utc IS NOT NULL)));
 
 -- name: count_reopened
 SELECT status, count(*) FROM units
@@ -1070,11 +1070,11 @@ SELECT id, ?1, ?2, ?3, succeeded + failed + timed_out + cached + skipped + cance
 ON CONFLICT (job, tick) DO UPDATE SET at_utc = excluded.at_utc, ended = excluded.ended, cost_usd = excluded.cost_usd;
 
 -- name: add_lane_sample
-INSERT INTO lane_samples (job, lane, tick, starts, tokens, input_tokens, output_tokens, refused, in_flight, window, queued, remaining,
+INSERT INTO lane_samples (job, lane, tick, starts, tokens, input_tokens, output_tokens, refused, in_flight, "window", queued, remaining,
     request_limit, token_limit, input_limit, output_limit, level)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
 ON CONFLICT (job, lane, tick) DO UPDATE SET starts = excluded.starts, tokens = excluded.tokens, input_tokens = excluded.input_tokens,
-    output_tokens = excluded.output_tokens, refused = excluded.refused, in_flight = excluded.in_flight, window = excluded.window,
+    output_tokens = excluded.output_tokens, refused = excluded.refused, in_flight = excluded.in_flight, "window" = excluded."window",
     queued = excluded.queued, remaining = excluded.remaining, request_limit = excluded.request_limit,
     token_limit = excluded.token_limit, input_limit = excluded.input_limit, output_limit = excluded.output_limit,
     level = excluded.level;
@@ -1097,7 +1097,7 @@ SELECT tick, at_utc, ended, cost_usd FROM run_samples
 WHERE job = ?1 AND tick >= coalesce((SELECT max(tick) FROM run_samples WHERE job = ?1 AND tick < ?2), 0) ORDER BY tick;
 
 -- name: lane_samples
-SELECT lanes.name, tick, lane, starts, tokens, input_tokens, output_tokens, refused, in_flight, window, queued, remaining,
+SELECT lanes.name, tick, lane, starts, tokens, input_tokens, output_tokens, refused, in_flight, "window", queued, remaining,
     request_limit, token_limit, input_limit, output_limit, level
 FROM lane_samples CROSS JOIN lanes ON lanes.id = lane WHERE job = ? AND tick >= ? ORDER BY lane, tick;
 

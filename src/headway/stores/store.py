@@ -18,7 +18,7 @@ import msgspec
 
 from headway.core.reasons import EndReason
 from headway.core.unit_states import GOOD, Status
-from headway.errors import DuplicateId, StoreError
+from headway.errors import DuplicateId, StoreAway, StoreError
 from headway.stores.answer_cache import AnswerCache, answer_added
 from headway.stores.attempt_figures import AttemptFigures
 from headway.stores.client_claims import ClientClaims
@@ -137,6 +137,10 @@ class Store:
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
+
+    def description(self) -> str:
+        """The database, its version and its schema, for people."""
+        return self._db.description()
 
     def salt(self) -> bytes:
         """The secret of this store. Hashes of accounts made with it can only be compared within this store."""
@@ -769,8 +773,16 @@ class Store:
 
     def commit(self, batch: WriteBatch) -> None:
         """Record a batch in one transaction. JobTaken: another run of the job has begun since `batch.worker` began."""
+        self._commit(batch, lambda transaction: None)
+
+    def commit_again(self, batch: WriteBatch, tried: Callable[[int], None]) -> None:
+        """Record a batch that is in a journal. `tried` is called with the number of the transaction before its commit."""
+        self._commit(batch, tried)
+
+    def _commit(self, batch: WriteBatch, tried: Callable[[int], None]) -> None:
         try:
             with self._db.transaction():
+                tried(self._db.transaction_number())
                 record(self._db, batch)
                 if batch.grow is not None:
                     ended = [index for index, change in batch.units if change.finished_utc is not None]
@@ -779,6 +791,21 @@ class Store:
                         self._grow_in(batch, batch.grow, ended)
         except CheckFailed as error:
             raise counters_contradicted(batch.job) from error
+        except StoreAway:
+            self._priorities.clear()  # Some may be undone.
+            raise
+
+    def was_committed(self, transaction: int) -> bool:
+        """Whether a transaction was committed whose connection was lost (`CommitUnknown`)."""
+        return self._db.was_committed(transaction)
+
+    def set_patience(self, seconds: float | None) -> None:
+        """How long a query or the beginning of a transaction waits for a server that is away. None: as long as usual."""
+        self._db.set_patience(seconds)
+
+    def abandon(self) -> None:
+        """Wait no longer for a server that is away. May be called by any thread."""
+        self._db.abandon()
 
     def _grow_in(self, batch: WriteBatch, grow: Grow, ended: Sequence[int]) -> None:
         """Inside the transaction of a batch. A unit that is added with its answer has ended, and may add others: up to a page of
@@ -897,6 +924,14 @@ class Store:
         """Whether a command was carried out, or dropped by a later run."""
         rows = self._db.execute("command_done", (command,))
         return bool(rows) and rows[0][0] is not None
+
+    def new_commands(self, job: int) -> list[ControlRequest]:
+        """The same for a run that looks again and again: it asks the database only if there may be one."""
+        return self.open_commands(job) if self._db.heard("commands", job) else []
+
+    def wait_for_change(self, job: int, seconds: float) -> None:
+        """Wait until the job's counters or state may have changed, or for this long."""
+        self._db.wait_for_change(job, seconds)
 
     def open_commands(self, job: int) -> list[ControlRequest]:
         """The commands that were not carried out yet."""

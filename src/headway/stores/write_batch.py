@@ -40,6 +40,18 @@ class GrownUnits(NamedTuple):
     known: list[int]
 
 
+class BatchMark(NamedTuple):
+    """The parts of a batch that its commit changes."""
+
+    counts: dict[str, float]
+    followed: list[int]
+    grown: list[tuple[int, NewUnit]]
+    known: list[int]
+    ungrown: list[int]
+    #: The numbers of worker processes.
+    numbers: list[tuple[WorkerRecord, int]]
+
+
 class WriteBatch:
     """Changes that are committed in one transaction. A later change of a unit replaces an earlier one."""
 
@@ -158,6 +170,25 @@ class WriteBatch:
             or self.uses or self.events or self.lanes or self.claims or self.workers or self.done_commands or self.state or self.repairs
             or self.rendered or self.notes or self.transcripts or self.processes or self.after_commit or self.look or self.ended_before
         )  # fmt: skip
+
+    def mark(self) -> BatchMark:
+        """What a commit adds to the batch, as it is now."""
+        numbers = [(process, process.id) for process in self.processes]
+        return BatchMark(
+            dict(self.counts),
+            list(self.followed),
+            list(self.grown),
+            list(self.known),
+            list(self.ungrown),
+            numbers,
+        )
+
+    def restore(self, mark: BatchMark) -> None:
+        """Take back what a commit has added that was undone."""
+        self.counts, self.followed = dict(mark.counts), list(mark.followed)
+        self.grown, self.known, self.ungrown = list(mark.grown), list(mark.known), list(mark.ungrown)
+        for process, number in mark.numbers:
+            process.id = number
 
     def intend(self, index: int, lane: int) -> None:
         """Record the intent to send the unit."""

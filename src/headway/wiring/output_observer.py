@@ -14,8 +14,8 @@ from headway.stores.records import Job, JobEvent, UnknownOutcome
 class OutputObserver(Observer):
     """Feeds a `JobOutput` with what the engine reports. A failure stops the writing, not the run."""
 
-    def __init__(self, output: JobOutput) -> None:
-        self._output = output
+    def __init__(self, output: JobOutput, has_begun: Callable[[], None] = lambda: None) -> None:
+        self._output, self._has_begun = output, has_begun
         self._step: asyncio.Future[None] | None = None
         self.failure: Exception | None = None
         self._stop: Callable[[], None] | None = None
@@ -26,11 +26,23 @@ class OutputObserver(Observer):
         """Call `stop` once if the reader of the results has gone: the rest is not wanted."""
         self._stop = stop
 
-    def restart(self, output: JobOutput) -> None:
-        """Units that had ended run again: continue with `output`, which keeps only what is still right. Call it before they start."""
-        self._guarded(output.look)
-        self._replaced.append(self._output)
-        self._output = output
+    def restart(self, new_output: Callable[[], JobOutput]) -> Callable[[], None]:
+        """Units that had ended run again: another output keeps only what is still right. It is made and looks here, in any thread; what is
+        returned puts it in its place, on the loop and before the units start.
+        """
+        made: list[JobOutput] = []
+
+        def make() -> None:
+            made.append(new_output())
+            made[0].look()
+
+        self._guarded(make)
+        return lambda: self._continue_with(made)
+
+    def _continue_with(self, outputs: list[JobOutput]) -> None:
+        for output in outputs:
+            self._replaced.append(self._output)
+            self._output = output
 
     def _replace(self) -> None:
         while self._replaced:
@@ -39,6 +51,7 @@ class OutputObserver(Observer):
 
     def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         self._guarded(self._output.look)
+        self._has_begun()
         self._later(self._output.open)
 
     def noted(self, event: JobEvent) -> None:

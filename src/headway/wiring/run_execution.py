@@ -19,8 +19,8 @@ from headway.engine.engine import Engine
 from headway.engine.observer import Display, Observer
 from headway.engine.run_result import RunResult
 from headway.engine.run_spec import RunSpec
-from headway.errors import HeadwayError, JobTaken
-from headway.jobs.base import OutputOptions
+from headway.errors import HeadwayError, JobTaken, StoreAway
+from headway.jobs.base import JobOutput, OutputOptions
 from headway.jobs.kinds import file_kind_of
 from headway.runtime.garbage_collection import collect_rarely
 from headway.runtime.signals import stop_signals
@@ -31,6 +31,7 @@ from headway.wiring.agent_work import collected_files
 from headway.wiring.output_observer import OutputObserver
 from headway.wiring.report_files import output_of_kind
 from headway.wiring.run_plan import RunFlags, baseline, more_outputs, plan_of, safe_cells, text_only
+from headway.wiring.run_stores import RunStores
 from headway.wiring.store_access import job_folder, open_store
 
 _STOPPING: Final = "stopping: no new units start, units in flight finish (press Ctrl-C again to cancel them)"
@@ -97,6 +98,8 @@ def run(
     except JobTaken:
         raise  # The job belongs to another process.
     except (HeadwayError, OSError) as error:
+        if isinstance(error, StoreAway):
+            store.abandon()  # Whoever was waiting has been told.
         record_run_error(folder, error.message if isinstance(error, HeadwayError) else str(error))
         raise
 
@@ -120,24 +123,30 @@ def _perform(
 
     with open_records() as store:
         kind.claim_output(options, job.name, store=store)
-    output = output_of_kind(kind, open_records, job, options)
-    writing = OutputObserver(output)
+    stores = RunStores(open_records)
+
+    def new_output() -> JobOutput:
+        return output_of_kind(kind, stores.open_for_output, job, options)
+
+    output = new_output()
+    writing = OutputObserver(output, stores.go_on)
     progress = ProgressFile(job_folder(config, job.name) / "progress.json", getattr(output, "progress", dict))
-    engine = Engine(open_records, plan, [writing, progress, *watching, *observers])
+    engine = Engine(stores.open, plan, [writing, progress, *watching, *observers])
     writing.when_closed(engine.interrupt)
     if options.form != "stream":  # Rows on a stream cannot be taken back.
-        engine.when_reopened(lambda: writing.restart(output_of_kind(kind, open_records, job, options)))
+        engine.when_reopened(lambda: writing.restart(new_output))
 
     async def main() -> RunResult:
         for check in plan.checks:
             await check()
-        _handle_signals(engine, lambda text: _say_on_all(watching, text))
+        _handle_signals(engine, stores, lambda text: _say_on_all(watching, text))
         try:
             ending = await engine.run()
         except JobTaken:
             await writing.leave()
             raise
         except BaseException:
+            stores.abandon()  # What is in the journal is recorded and written by the next run.
             with suppress(HeadwayError):  # The error that ended the run is more useful.
                 await writing.finish()
             raise
@@ -165,7 +174,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _handle_signals(engine: Engine, say: Callable[[str], None]) -> None:
+def _handle_signals(engine: Engine, stores: RunStores, say: Callable[[str], None]) -> None:
     """Ctrl-C once, twice, three times; SIGTERM counts as Ctrl-C.
 
     SIGHUP counts only as the first: when a terminal is closed, both the kernel and the shell send one.
@@ -179,6 +188,7 @@ def _handle_signals(engine: Engine, say: Callable[[str], None]) -> None:
         interruptions += 1
         if interruptions > 2:
             os._exit(EXIT_CODES["interrupted"])
+        (stores.abandon if engine.is_over else stores.leave)()
         engine.interrupt()
         with suppress(OSError):  # After SIGHUP the terminal is gone.
             say(_STOPPING if interruptions == 1 else _CANCELLING)

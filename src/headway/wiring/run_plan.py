@@ -55,6 +55,7 @@ from headway.wiring.model_prices import (
 )
 from headway.wiring.predictions import prediction_setting
 from headway.wiring.steering.own_budget import BUDGET
+from headway.wiring.store_access import journal_of
 from headway.wiring.usage_history import lengths_seen
 
 _NO_POLICY: Final = RoutePolicy()
@@ -168,6 +169,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         max_hold_s=run.max_hold_s,
         weight=run.weight,
         delay_s=delay_s,
+        journal=journal_of(config, job.name),
         serial=flags.serial or delay_s > 0.0,
         only_failed=flags.only_failed,
         only_units=flags.only_units,

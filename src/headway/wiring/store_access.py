@@ -6,24 +6,49 @@ A database that no setting names is used only if neither it nor its folder belon
 
 from __future__ import annotations
 
+import atexit
 import os
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from headway.config import Config
 from headway.config.trust import foreign, user_name
-from headway.errors import ConfigError, ForeignRecords
-from headway.stores.job_lock import JobLock
+from headway.errors import ConfigError, ForeignRecords, NoRecords
+from headway.install_hint import install_command
+from headway.stores.job_lock import JobLock, JobPlaces
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+
+if TYPE_CHECKING:
+    from headway.stores.postgres.job_lock import RunningJobs
+    from headway.stores.writer import Outage
+
+#: The file of a job with results that wait for a database server.
+JOURNAL: Final = "journal"
 
 
 def open_store_file(db: str, *, read_only: bool = False) -> Store:
     """Open a store that the caller named."""
     if "://" in db:
-        raise ConfigError("only SQLite databases can be used so far", hint="name a file with --db")
+        _require_driver()
+        from headway.stores.postgres.address import parse_address
+        from headway.stores.postgres.database import PostgresDatabase
+
+        return Store(PostgresDatabase(parse_address(db), read_only=read_only))
     return Store(SqliteFile(Path(db), read_only=read_only))
+
+
+def _require_driver() -> None:
+    """ConfigError if the driver of PostgreSQL is not installed. It is imported only for such a store: 60 ms."""
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            "a database at postgresql://… needs psycopg", hint=f"install it: {install_command('postgres')}"
+        ) from error
 
 
 def open_store(config: Config, *, read_only: bool = False) -> Store:
@@ -44,13 +69,16 @@ def open_store_read_only(config: Config) -> Store:
 
 
 def open_store_or_empty(config: Config) -> Store:
-    """Open the store for reading; without a file, an empty store in memory."""
+    """Open the store for reading; without one, an empty store in memory."""
     refuse_foreign_store(config)
-    return (
-        open_store_read_only(config)
-        if "://" in config.db or Path(config.db).exists()
-        else Store(SqliteMemory())
-    )
+    if "://" not in config.db and not Path(config.db).exists():
+        return Store(SqliteMemory())
+    try:
+        return open_store_read_only(config)
+    except NoRecords:
+        if "://" not in config.db:
+            raise
+        return Store(SqliteMemory())
 
 
 def refuse_foreign_store(config: Config) -> None:
@@ -80,18 +108,17 @@ def foreign_store_part(config: Config) -> tuple[Path, str] | None:
 def headway_folder(config: Config) -> Path:
     """The folder of Headway's own files: that of the database, or `.headway` beside the configuration."""
     refuse_foreign_store(config)
-    return config.root / ".headway" if "://" in config.db else _home(config.db)
+    return _home(config.db, config.root)
 
 
-def _home(db: str) -> Path:
-    """The folder of the database file itself: two links to it must not give two locks."""
-    return Path(os.path.realpath(db)).parent
+def _home(db: str, root: Path) -> Path:
+    """The folder of the database file itself: two links to it must not give two locks. With a server: `.headway` in `root`."""
+    return root / ".headway" if "://" in db else Path(os.path.realpath(db)).parent
 
 
 def jobs_folder(config: Config) -> Path:
-    """The folder beside the database with a folder for each job."""
-    refuse_foreign_store(config)
-    return _home(config.db) / "jobs"
+    """The folder with a folder for each job."""
+    return headway_folder(config) / "jobs"
 
 
 def hide_from_git(config: Config) -> None:
@@ -107,15 +134,59 @@ def job_folder(config: Config, job: str) -> Path:
     return jobs_folder(config) / job
 
 
-def _folder(db: str, job: str) -> Path:
-    return _home(db) / "jobs" / job
+def journal_of(config: Config, job: str) -> Path | None:
+    """Where results of a job wait while its database is away; None: a file is never away."""
+    return job_folder(config, job) / JOURNAL if "://" in config.db else None
 
 
-def job_lock(config: Config, job: str) -> JobLock:
+def outage_at(db: str, job: str, say: Callable[[str], None]) -> Outage | None:
+    """The same for a caller without a configuration, which is told of it."""
+    from headway.stores.journal import Journal
+    from headway.stores.writer import Outage
+
+    return Outage(Journal(_home(db, Path.cwd()) / "jobs" / job / JOURNAL), say) if "://" in db else None
+
+
+def job_places(config: Config) -> JobPlaces:
+    """Where jobs have their small files, and which of them a process runs now."""
+    running = _running_jobs(config.db).is_running if "://" in config.db else None
+    return JobPlaces(jobs_folder(config), running)
+
+
+#: The database that was asked last, and one connection for all questions about it.
+_asked: dict[str, RunningJobs] = {}
+
+
+def _running_jobs(db: str) -> RunningJobs:
+    _require_driver()
+    from headway.stores.postgres.address import parse_address
+    from headway.stores.postgres.job_lock import RunningJobs
+
+    if db not in _asked:
+        while _asked:
+            _asked.popitem()[1].close()
+        _asked[db] = RunningJobs(parse_address(db))
+        atexit.register(_asked[db].close)
+    return _asked[db]
+
+
+def job_lock(config: Config, job: str) -> AbstractContextManager[Any]:
     """The lock that the process which runs the job holds."""
-    return JobLock(job_folder(config, job) / "lock", job)
+    return _lock(config.db, job, JobLock(job_folder(config, job) / "lock", job))
 
 
-def job_lock_at(db: str, job: str) -> JobLock:
+def job_lock_at(db: str, job: str) -> AbstractContextManager[Any]:
     """The lock of a job for a caller without a configuration. A program's job has no other files: nothing of it is left at the end."""
-    return JobLock(_folder(db, job) / "lock", job, temporary=True)
+    folder = _home(db, Path.cwd()) / "jobs" / job
+    return _lock(db, job, JobLock(folder / "lock", job, temporary=True))
+
+
+def _lock(db: str, job: str, local: JobLock) -> AbstractContextManager[Any]:
+    """The lock of the folder keeps other processes of this machine from its files; the lock of the server is for all machines."""
+    if "://" not in db:
+        return local
+    _require_driver()
+    from headway.stores.postgres.address import parse_address
+    from headway.stores.postgres.job_lock import PostgresJobLock
+
+    return PostgresJobLock(parse_address(db), job, local)

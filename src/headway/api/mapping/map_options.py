@@ -232,7 +232,7 @@ def detector_of(failure_logs: object, limit_exit_codes: object) -> LimitDetector
 def record_path(value: str | PathLike[str] | None, name: str) -> str | None:
     """The file as a text. Warns at the caller's line if it is on a network file system."""
     path = path_of(value, name)
-    if path is not None and (found := network_warning(Path(path))) is not None:
+    if path is not None and "://" not in path and (found := network_warning(Path(path))) is not None:
         warnings.warn_explicit("; ".join(found), UserWarning, *caller())
     return path
 

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from headway.config import Config, load
+from headway.config.database_address import public_address
 from headway.config.settings import is_plain_http
 from headway.display.stop_advice import shown_path
 from headway.errors import HeadwayError
@@ -51,7 +52,7 @@ def _place_flags(config: Config) -> tuple[list[str], Config | None]:
         flags += ["--config", shown_path(config.path)]
         default = _default_config(config.path)
     if default is None or default.db != config.db or (config.db_is_named and _is_refused(default)):
-        flags += ["--db", config.db if "://" in config.db else shown_path(Path(config.db))]
+        flags += ["--db", public_address(config.db) if "://" in config.db else shown_path(Path(config.db))]
     return flags, default
 
 

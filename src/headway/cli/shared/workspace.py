@@ -26,7 +26,7 @@ from headway.reports import jobs
 from headway.stores.records import Job, State
 from headway.stores.sqlite.mounts import network_warning
 from headway.stores.store import Store
-from headway.wiring.store_access import jobs_folder, open_store_read_only
+from headway.wiring.store_access import job_places, open_store_read_only
 
 _RUN_KEYS: Final = (
     "provider",
@@ -116,9 +116,9 @@ def choose_job(store: Store, name: str | None, *, quiet: bool) -> Job:
 
 def is_live(config: Config, job: Job) -> bool:
     """Whether a process is running the job."""
-    return jobs.is_live(jobs_folder(config), job)
+    return job_places(config).is_live(job.name)
 
 
 def state_of(config: Config, job: Job) -> State:
     """The job's state; "interrupted" if its process died."""
-    return jobs.state_of(jobs_folder(config), job)
+    return jobs.state_of(job_places(config), job)

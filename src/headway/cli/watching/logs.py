@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -56,7 +55,7 @@ def command(
                 _show(history.news(), as_json=as_json, fold_s=fold_s, few_nodes=few_nodes)
                 if not live:
                     return 0
-                time.sleep(LOOK_S)
+                store.wait_for_change(chosen.id, LOOK_S)
         except KeyboardInterrupt:
             return INTERRUPTED
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -173,7 +172,7 @@ def _lines(
             sys.stdout.flush()
             if over:
                 return 0
-            time.sleep(LOOK_S)
+            store.wait_for_change(job.id, LOOK_S)
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -64,10 +64,10 @@ class _TopWatcher:
 
     def __init__(self, config: Config, store: Store) -> None:
         from headway.reports.watching.job_watch import JobWatch
-        from headway.wiring.store_access import jobs_folder
+        from headway.wiring.store_access import job_places
 
         self.config, self.store = config, store
-        self._watch = JobWatch(store, jobs_folder(config))
+        self._watch = JobWatch(store, job_places(config))
         self._histories: dict[str, LimitUseHistory] = {}
         self._resume: dict[tuple[int, float], str] = {}
 

@@ -107,15 +107,15 @@ def _place(settings: Config) -> RecordPlace:
     from headway.dashboard.records.job_reading import RecordPlace
     from headway.dashboard.records.search_indexes import SearchIndexes
     from headway.dashboard.records.slow_values import SlowValues
-    from headway.wiring.store_access import jobs_folder, open_store_read_only
+    from headway.wiring.store_access import job_places, open_store_read_only
 
     return RecordPlace(
         settings,
-        jobs_folder(settings),
+        job_places(settings),
         tuple(place_flags(settings)),
         lambda store, job, state: next_step(settings, store, job, state),
         SlowValues(lambda: open_store_read_only(settings)),
-        SearchIndexes(lambda: open_store_read_only(settings), jobs_folder(settings)),
+        SearchIndexes(lambda: open_store_read_only(settings), job_places(settings)),
     )
 
 
@@ -129,7 +129,7 @@ def _serve(place: RecordPlace, listener: socket, say: _PageAnnouncer, secrets: A
     def open_store() -> Store:
         return open_store_read_only(place.config)
 
-    reader, metrics = RecordReader(open_store), StoreMetrics(open_store, place.jobs_folder)
+    reader, metrics = RecordReader(open_store), StoreMetrics(open_store, place.jobs)
     serve(Dashboard(place, reader, metrics, say.address, secrets), listener, say.started)
 
 

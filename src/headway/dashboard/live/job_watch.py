@@ -78,7 +78,7 @@ class JobFeed:
     def _file_mark(self) -> object:
         """Something that differs if the process has written its progress."""
         try:
-            info = os.stat(self._place.jobs_folder / self._name / "progress.json")
+            info = os.stat(self._place.jobs.folder / self._name / "progress.json")
         except OSError:
             return None
         return info.st_mtime_ns, info.st_ino

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from headway.config import Config
@@ -11,6 +10,7 @@ from headway.dashboard.records.search_indexes import SearchIndexes
 from headway.dashboard.records.slow_values import SlowValues
 from headway.reports.jobs import state_of
 from headway.reports.run_progress import Progress, read_progress
+from headway.stores.job_lock import JobPlaces
 from headway.stores.records import LIVE, Job, State
 from headway.stores.store import Store
 
@@ -22,7 +22,7 @@ class RecordPlace(NamedTuple):
     """Where the records are, and what is kept between readings. `flags` are those with which a command finds the same records."""
 
     config: Config
-    jobs_folder: Path
+    jobs: JobPlaces
     flags: tuple[str, ...]
     next_step: NextStep
     slow: SlowValues
@@ -65,6 +65,6 @@ def read_job(place: RecordPlace, store: Store, name: str) -> JobReading:
 
 def reading_of(place: RecordPlace, job: Job, *, with_progress: bool = True) -> JobReading:
     """A job as it is now. Without `with_progress` only a running job has its progress."""
-    state = state_of(place.jobs_folder, job)
+    state = state_of(place.jobs, job)
     wanted = with_progress or state in LIVE
-    return JobReading(job, state, read_progress(place.jobs_folder / job.name) if wanted else None)
+    return JobReading(job, state, read_progress(place.jobs.folder / job.name) if wanted else None)

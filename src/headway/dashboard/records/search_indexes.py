@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from headway.errors import HeadwayError
-from headway.reports.jobs import is_live
 from headway.reports.unit_pages.unit_index import UnitIndex
+from headway.stores.job_lock import JobPlaces
 from headway.stores.records import Job
 from headway.stores.sqlite.search_file import SearchFile
 from headway.stores.store import Store
@@ -49,8 +49,8 @@ class _OpenIndex:
 class SearchIndexes:
     """The indexes of one database."""
 
-    def __init__(self, open_store: Callable[[], Store], jobs_folder: Path) -> None:
-        self._open_store, self._jobs_folder = open_store, jobs_folder
+    def __init__(self, open_store: Callable[[], Store], jobs: JobPlaces) -> None:
+        self._open_store, self._jobs = open_store, jobs
         self._open: dict[int, _OpenIndex] = {}
         self._lock = threading.Lock()
         self._asked = threading.Event()
@@ -83,7 +83,7 @@ class SearchIndexes:
             one = self._open.get(job.id)
             if one is None or one.identity != _identity(job) or not one.file.is_in_place:
                 try:
-                    one = _OpenIndex(job, self._jobs_folder / job.name / FILE_NAME)
+                    one = _OpenIndex(job, self._jobs.folder / job.name / FILE_NAME)
                 except (sqlite3.Error, OSError, HeadwayError):
                     return None
                 self._open[job.id] = one
@@ -122,7 +122,7 @@ class SearchIndexes:
                     if (file := files.get(one.identity)) is None or not file.is_in_place:
                         file = files[one.identity] = SearchFile(one.path, one.identity)
                     index = UnitIndex(store, one.job, file)
-                    more |= index.advance(_SLICE_S, live=is_live(self._jobs_folder, one.job))
+                    more |= index.advance(_SLICE_S, live=self._jobs.is_live(one.job.name))
                     time.sleep(_REST_S)
                 self._asked.clear()
                 if not more:

@@ -90,7 +90,7 @@ def _of_state(place: RecordPlace, reading: JobReading, store: Store | None) -> I
     failed_flow = state == "failed" and job.kind == "flow"  # A node may have failed that has no units.
     if (state not in _ENDS and not failed_flow) or job.kind not in KINDS:
         return
-    error = read_run_error(place.jobs_folder / job.name)
+    error = read_run_error(place.jobs.folder / job.name)
     died = state == "interrupted" and job.state != "interrupted"
     ended = _FAILED_FLOW if failed_flow else _ENDS[state]
     what = f"The latest run ended with an error: {error}" if error else _DIED if died else ended

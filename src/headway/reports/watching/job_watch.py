@@ -6,16 +6,15 @@ A job whose process was killed stays, as interrupted. Nothing is needed but the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from headway.core.snapshot import LaneView
 from headway.engine.observer import View
-from headway.reports.jobs import is_live
 from headway.reports.run_progress import Progress, read_progress
 from headway.reports.watched_run import view_of
+from headway.stores.job_lock import JobPlaces
 from headway.stores.records import LIVE, Job, State
 from headway.stores.run_summary import read_summary
 from headway.stores.store import Store
@@ -49,10 +48,10 @@ class JobSight(msgspec.Struct, frozen=True):
 
 
 class JobWatch:
-    """Looks at the jobs of a store. `jobs_folder` has a folder for each job."""
+    """Looks at the jobs of a store. `jobs` says where their files are."""
 
-    def __init__(self, store: Store, jobs_folder: Path) -> None:
-        self._store, self._folder = store, jobs_folder
+    def __init__(self, store: Store, jobs: JobPlaces) -> None:
+        self._store, self._jobs = store, jobs
         #: Jobs that were seen alive: their number → when they were last seen so.
         self._alive: dict[int, float] = {}
 
@@ -69,7 +68,7 @@ class JobWatch:
         for job in jobs:
             began_utc = starts.get(job.id, job.created_utc)
             progress = self._progress(job, began_utc)
-            if is_live(self._folder, job):
+            if self._jobs.is_live(job.name):
                 self._alive[job.id] = now_utc
                 yield JobSight(job, job.state, True, began_utc, progress)
                 continue
@@ -86,13 +85,13 @@ class JobWatch:
                 del self._alive[job.id]
                 continue
             began_utc = starts.get(job.id, job.created_utc)
-            summary = read_summary(self._folder / job.name)
+            summary = read_summary(self._jobs.folder / job.name)
             end = summary.lines[0] if summary is not None and summary.lines else ""
             yield JobSight(job, job.state, False, began_utc, self._progress(job, began_utc), end)
 
     def _progress(self, job: Job, began_utc: float) -> Progress | None:
         """What the latest run has shown; None if that is of an earlier run."""
-        progress = read_progress(self._folder / job.name)
+        progress = read_progress(self._jobs.folder / job.name)
         return progress if progress is not None and progress.updated_utc >= began_utc else None
 
 

@@ -15,17 +15,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from headway.stores.database import Values, queries
+from headway.stores.database import NeverAway, Values, queries
+from headway.stores.row_groups import for_several
 from headway.stores.sqlite.errors import explanation
 
 #: Rows that one execution of a statement takes, the most first; what is left goes row by row. sqlite3 lets other threads run at each
 #: execution, and changing threads takes longer than writing a row. The parameters of more rows take SQLite too long to parse.
 ROWS_TOGETHER: Final = (32, 8)
-_PARAMETER: Final = re.compile(r"\?(\d+)")
-_VALUES: Final = re.compile(r"(.*\bVALUES )(\(\?1\b[^()]*\))(.*)", re.DOTALL)
 
 
-class SqliteDatabase:
+class SqliteDatabase(NeverAway):
     """One connection. `path` is the file, for messages."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path, *, read_only: bool = False) -> None:
@@ -35,6 +34,10 @@ class SqliteDatabase:
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
+
+    def description(self) -> str:
+        number = self.connection.execute("PRAGMA user_version").fetchone()[0]
+        return f"{self.path}, schema {number}, SQLite {sqlite3.sqlite_version}"
 
     def execute(self, name: str, values: Values = ()) -> list[Any]:
         try:
@@ -54,11 +57,11 @@ class SqliteDatabase:
             sql, rows = _without_nulls(sql, rows)
         try:
             for n in ROWS_TOGETHER:
-                if len(rows) >= n and (for_several := _for_several(sql, n)) is not None:
+                if len(rows) >= n and (several := for_several(sql, n)) is not None:
                     whole = len(rows) - len(rows) % n
                     groups = (rows[first : first + n] for first in range(0, whole, n))
                     self.connection.executemany(
-                        for_several, [tuple(chain.from_iterable(group)) for group in groups]
+                        several, [tuple(chain.from_iterable(group)) for group in groups]
                     )
                     rows = rows[whole:]
             if rows:
@@ -101,21 +104,6 @@ def _without_nulls(sql: str, rows: Sequence[tuple[Any, ...]]) -> tuple[str, Sequ
 def _with_nulls(sql: str, empty: tuple[int, ...]) -> str:
     """The statement with NULL for the parameters at these places. The other parameters are renumbered."""
     return re.sub(r"\?(\d+)", lambda match: _place(int(match[1]) - 1, empty), sql)
-
-
-@cache
-def _for_several(sql: str, n: int) -> str | None:
-    """The statement with `n` rows of values instead of one; None if it has no numbered `VALUES (…)`."""
-    match = _VALUES.fullmatch(sql)
-    if match is None:
-        return None
-    before, row, after = match.groups()
-    width = len(set(_PARAMETER.findall(row)))
-    return before + ", ".join(_moved(row, k * width) for k in range(n)) + after
-
-
-def _moved(row: str, by: int) -> str:
-    return _PARAMETER.sub(lambda match: f"?{int(match[1]) + by}", row)
 
 
 def _place(n: int, empty: tuple[int, ...]) -> str:

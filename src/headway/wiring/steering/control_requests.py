@@ -12,11 +12,10 @@ from headway.config import Config
 from headway.core.unit_states import ENDED
 from headway.errors import UsageError
 from headway.jobs.kinds import must_take_commands
-from headway.reports import jobs
 from headway.reports.units import find_unit
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.store_access import jobs_folder
+from headway.wiring.store_access import job_places
 
 #: How long the process of a job may take to answer. It looks five times a second, unless its machine is very busy.
 PATIENCE_S: Final = 5.0
@@ -58,7 +57,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 def is_live(config: Config, job: Job) -> bool:
     """Whether a process runs the job."""
-    return jobs.is_live(jobs_folder(config), job)
+    return job_places(config).is_live(job.name)
 
 
 def must_be_live(config: Config, job: Job) -> None:

@@ -1,0 +1,1 @@
+"""The store in PostgreSQL beside that in SQLite, and beside the bare driver."""

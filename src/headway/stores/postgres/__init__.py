@@ -1,0 +1,1 @@
+"""PostgreSQL behind the database contract (extra `postgres`)."""
