@@ -5,13 +5,18 @@ from __future__ import annotations
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.crash.stage import Stage
+from tests.crash.stage import PATIENCE_S, Stage
 from tests.dashboard.dashboard_process import DashboardProcess, dashboard, one_attempt_stage
+from tests.ownership import give_away
 
 from headway.cli import main
+from headway.dashboard.access.access_secrets import token_of_file
+from headway.dashboard.access.bounded_connection import MOST_CONNECTIONS
+from headway.errors import UsageError
 
 READING = (
     "/api/jobs",
@@ -191,6 +196,15 @@ def test_a_token_file_keeps_the_url_and_must_be_private(tmp_path: Path) -> None:
     assert list((tmp_path / ".headway").glob("*")) == [] if (tmp_path / ".headway").exists() else True
 
 
+def test_a_token_that_another_user_wrote_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "token"
+    token = token_of_file(file)
+    assert token_of_file(file) == token
+    give_away(file, monkeypatch)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        token_of_file(file)
+
+
 def test_without_the_extra_one_line_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -200,3 +214,33 @@ def test_without_the_extra_one_line_says_how_to_install_it(
     assert line.startswith("headway: the dashboard needs starlette and uvicorn — ")
     assert "install" in line
     assert "[ui]" in line
+
+
+def test_connections_that_say_nothing_keep_nobody_out(page: DashboardProcess) -> None:
+    with ExitStack() as stack:
+        for number in range(MOST_CONNECTIONS + 50):
+            silent = stack.enter_context(socket.create_connection((page.host, page.port)))
+            silent.sendall(b"GET / HTTP/1.1\r\nHost: 1" if number % 2 else b"")
+        assert page.get("/api/jobs").status == 200
+        whole = f"GET /api/jobs HTTP/1.1\r\nHost: localhost\r\nCookie: {page.cookie}\r\n\r\n".encode()
+        patient = stack.enter_context(socket.create_connection((page.host, page.port)))
+        patient.sendall(whole + whole[:30])
+        assert patient.recv(100).startswith(b"HTTP/1.1 200")
+        patient.sendall(whole[30:])
+        assert page.get("/api/jobs").status == 200
+
+
+def test_clients_that_go_away_or_send_nonsense_print_nothing(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, None, "", 0)  # type: ignore[arg-type]  # It sends nothing.
+    with dashboard(stage) as page:
+        head = f"POST /api/jobs/j/pause HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {page.token}\r\nContent-Length: 9"
+        for text in (
+            f"{head}\r\n\r\n{{",
+            "nonsense\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        ):
+            with socket.create_connection((page.host, page.port)) as client:
+                client.sendall(text.encode())
+                assert page.get("/api/jobs").status == 200, "it has been read"
+        page.process.terminate()
+        assert page.process.communicate(timeout=PATIENCE_S)[1] == ""

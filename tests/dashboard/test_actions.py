@@ -13,6 +13,8 @@ from tests.cli.programs import alive, all_gone
 from tests.crash.stage import Stage, wait_for
 from tests.dashboard.dashboard_process import DashboardProcess, dashboard, one_attempt_stage
 
+from headway.dashboard.actions.command_process import ActionRefused, run_command
+
 WAIT = "until test -e go; do sleep 0.02; done; echo ended"
 
 
@@ -128,3 +130,8 @@ def test_a_human_step_is_answered(tmp_path: Path) -> None:
         wait_for("the end", lambda: page.get("/api/jobs/f").json["state"] == "complete")
     results = json.loads((tmp_path / "flow.f.results.json").read_text())
     assert results["state"]["when"] == {"day": 3}
+
+
+def test_a_command_that_cannot_be_started_is_refused() -> None:
+    with pytest.raises(ActionRefused, match="name fewer units"):
+        run_command(["retry", "--", *["x" * 100_000] * 200])

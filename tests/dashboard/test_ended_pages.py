@@ -109,3 +109,14 @@ def test_everybody_can_use_the_pages(
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= size[0], (path, width)
     assert {path: problems for path, problems in found.items() if problems} == {}
+
+
+def test_an_instant_that_no_calendar_has_breaks_no_page(ended: EndedJobs, open_page: OpenPage) -> None:
+    """A lane with a tiny limit waits until then."""
+    page = open_page(ended.server)
+    shown = (
+        "([format, parts]) => [format.localTime(6e301), format.utcTime(6e301), parts.time(6e301).outerHTML]"
+    )
+    modules = ["format.js", "widgets.js"]
+    loaded = f"Promise.all({modules}.map((name) => import('/assets/parts/' + name))).then({shown})"
+    assert page.evaluate(loaded) == ["–", "", "<time>–</time>"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
-from tests.engine.test_engine import Adapter, Watcher, ended, engine_of, job_of, stuck, until
+from tests.engine.test_engine import PATIENCE_S, Adapter, Watcher, ended, engine_of, job_of, stuck, until
 
 from headway.core.model import Kind, LaneLimits, Outcome
 from headway.engine.engine import Engine
@@ -16,6 +17,7 @@ from headway.providers.adapter import Answer, Request
 from headway.stores.records import Job
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 ONE_BY_ONE = LaneLimits(max_concurrency=1)
 
@@ -137,6 +139,50 @@ async def test_a_cancelled_and_a_failed_unit_run_again_in_the_same_run() -> None
     assert bench.job.counts == {**dict.fromkeys(bench.job.counts, 0), "succeeded": 3}
     assert bench.texts() == ["cancel u0", "retry u0, u1; u2 waits or runs already"]
     assert [attempt.number for attempt in bench.store.attempts(bench.made.id, 1)] == [1, 2]
+
+
+async def test_a_unit_that_is_wanted_again_twice_at_once_comes_back_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(3)
+    store, all_read = bench.store, threading.Event()
+    open_commands, states, commit = store.open_commands, store.states, store.commit
+    read: list[int] = []
+
+    def read_states(job: int, indexes: Iterable[int]) -> dict[int, str]:
+        found = states(job, indexes)
+        read.append(job)
+        if len(read) == 3:
+            all_read.set()
+        return found
+
+    def commit_later(batch: WriteBatch) -> None:
+        """The units are brought back when all three have looked at them."""
+        if batch.again:
+            all_read.wait(PATIENCE_S)
+        commit(batch)
+
+    async def act() -> None:
+        await until(lambda: len(bench.gate.waiting) == 3)
+        for n in (0, 1):
+            bench.gate.answer(n, Answer(Outcome(Kind.INVALID, message="no")))
+        await until(lambda: bench.states() == {0: "failed", 1: "failed", 2: "running"})
+        monkeypatch.setattr(
+            store, "open_commands", lambda job: found if len(found := open_commands(job)) > 2 else []
+        )
+        monkeypatch.setattr(store, "states", read_states)
+        monkeypatch.setattr(store, "commit", commit_later)
+        bench.ask("retry_units", 0, 1, 1)
+        bench.ask("retry_units", 1, 0)
+        bench.ask("retry_units", 0)
+        await until(lambda: len(bench.gate.waiting) == 3 and len(bench.texts()) == 3)
+        for n in range(3):
+            bench.gate.answer(n)
+
+    ending = await _during(bench.engine, act)
+    assert ending.state == "complete"
+    assert len(bench.adapter.sent) == 5
+    assert bench.texts() == ["retry u0, u1", "u1, u0 waits or runs already", "u0 waits or runs already"]
 
 
 async def test_a_unit_that_succeeded_gets_a_new_answer() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from headway.core.unit_states import Status
 from headway.errors import UsageError
 from headway.reports.unit_pages.unit_index import SLICE, UnitIndex
 from headway.reports.unit_search import Indexing, UnitList, UnitQuery, search_units
+from headway.stores.files import ForeignFile
 from headway.stores.records import Attempt, Job, NewJob, NewUnit, StoredRoute, UnitChange
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.sqlite.search_file import SearchFile
@@ -20,6 +23,12 @@ from headway.stores.unit_lists import UnitFilter
 from headway.stores.write_batch import WriteBatch
 
 UNITS = 2 * SLICE + 100
+#: What another program may have done to an index.
+FORGERIES = {
+    "no progress": "DELETE FROM progress",
+    "odd progress": 'UPDATE progress SET state = \'{"upto": "x"}\'',
+    "no units": "DROP TABLE units",
+}
 
 
 class Records:
@@ -204,7 +213,7 @@ def test_units_that_wait_are_found_by_their_prompt_once_no_process_runs_the_job(
     assert sorted(records.all("piers", records.built())) == list(range(20))
 
 
-@pytest.mark.parametrize("damage", ["cut", "other", "noise"])
+@pytest.mark.parametrize("damage", ["cut", "other", "noise", "no progress", "odd progress", "no units"])
 def test_a_damaged_index_is_made_again(tmp_path: Path, damage: str) -> None:
     records = Records(tmp_path, units=600)
     records.built().close()
@@ -214,12 +223,30 @@ def test_a_damaged_index_is_made_again(tmp_path: Path, damage: str) -> None:
             file.truncate(size // 2)
     elif damage == "other":
         records.path.write_bytes(b"this is no database" * 100)
+    elif damage != "noise":
+        with closing(sqlite3.connect(records.path)) as forged, forged:
+            forged.execute(FORGERIES[damage])
     else:
         with records.path.open("r+b") as file:
             file.seek(4096)
             file.write(b"\xff" * (size - 8192))
+    records.all("zebras", records.index())
     found = records.built()
     assert records.all("zebras", found) == list(range(3, 600, 10))
+
+
+@pytest.mark.parametrize("target", ["a database", "nothing"])
+def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path: Path, target: str) -> None:
+    foreign = tmp_path / "foreign.db"
+    if target == "a database":
+        with closing(sqlite3.connect(foreign)) as file, file:
+            file.execute("CREATE TABLE own (a)")
+    before = foreign.read_bytes() if foreign.exists() else None
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "search.db").symlink_to(foreign)
+    with pytest.raises(ForeignFile, match="symbolic link"):
+        SearchFile(tmp_path / "jobs" / "search.db", "job 1")
+    assert (foreign.read_bytes() if foreign.exists() else None) == before
 
 
 def test_the_index_of_another_job_is_not_used(tmp_path: Path) -> None:
@@ -232,3 +259,6 @@ def test_the_index_of_another_job_is_not_used(tmp_path: Path) -> None:
 def test_a_cursor_of_another_list_is_refused(records: Records) -> None:
     with pytest.raises(UsageError, match="is not the 'next' of a page"):
         records.page(after="nonsense")
+    for number in ("9" * 20, "-" + "9" * 5_000):  # More than SQLite has, and more than Python reads.
+        with pytest.raises(UsageError, match="is not the 'next' of a page"):
+            records.page("apples", after=f"w{number}")

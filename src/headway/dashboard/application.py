@@ -135,7 +135,7 @@ class Dashboard:
 
         async def endpoint(request: Request) -> Response:
             name, body = request.path_params["name"], await read_body(request)
-            text = await self._reader.read(lambda store: act(ActionRequest(self._place, store, name, body)))
+            text = await self._reader.act(lambda store: act(ActionRequest(self._place, store, name, body)))
             return json_answer({"text": text})
 
         return endpoint

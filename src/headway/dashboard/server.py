@@ -12,17 +12,14 @@ from typing import Final
 import uvicorn
 
 from headway.dashboard.access.address import BindAddress
+from headway.dashboard.access.bounded_connection import IDLE_S, MOST_CONNECTIONS, BoundedConnection
 from headway.dashboard.application import Dashboard
 from headway.errors import UsageError
 from headway.runtime.loops import new_loop
 from headway.runtime.signals import stop_signals
 
-#: Connections at once; more are answered with 503.
-_MOST_CONNECTIONS: Final = 256
 #: Connections that wait to be accepted.
 _BACKLOG: Final = 128
-#: An idle connection is closed after this long.
-_IDLE_S: Final = 15
 #: How long streams have to end when the server does.
 _END_S: Final = 0.5
 
@@ -88,14 +85,15 @@ async def _serve(
     config = uvicorn.Config(
         dashboard.application,
         log_config=None,
+        log_level="critical",  # It warns of every request that is none; errors of the dashboard are reported by itself.
         access_log=False,
         lifespan="off",
         ws="none",
-        http="h11",
+        http=BoundedConnection,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_MOST_CONNECTIONS,
-        timeout_keep_alive=_IDLE_S,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=1,
     )
     server = _PlainServer(config)

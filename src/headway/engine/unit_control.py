@@ -7,6 +7,7 @@ unit is ended or started twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -50,6 +51,8 @@ class UnitControl:
         self._recorder, self._scheduler, self._source = recorder, scheduler, source
         self._tell, self._reopened = tell, reopened
         self._open = 0
+        #: Units that are being brought back: neither in memory yet, nor ended any more.
+        self._coming: set[int] = set()
 
     @property
     def is_busy(self) -> bool:
@@ -59,7 +62,7 @@ class UnitControl:
     def cancel(self, args: dict[str, Any], report: Report) -> None:
         """Cancel units: one in flight is stopped, one that waits never starts, one that has ended stays as it is."""
         named = msgspec.convert(args, NamedUnits)
-        indexes = named.units
+        indexes = list(dict.fromkeys(named.units))
         self._open += 1
 
         def withdrawn(fetched: Fetched[events.ExtraUnits]) -> None:
@@ -81,12 +84,13 @@ class UnitControl:
     def retry(self, args: dict[str, Any], report: Report) -> None:
         """Run units again that have ended, also those that succeeded. One that waits or runs stays as it is."""
         named = msgspec.convert(args, NamedUnits)
-        indexes = named.units
+        indexes = list(dict.fromkeys(named.units))
         self._open += 1
 
         def looked(states: dict[int, str]) -> None:
-            in_memory = self._in_memory()
-            ended = [index for index in indexes if states.get(index) in ENDED and index not in in_memory]
+            known = self._in_memory() | self._coming
+            ended = [index for index in indexes if states.get(index) in ENDED and index not in known]
+            self._coming.update(ended)
             report(_text("retry", named, ended, "waits or runs already"))
             self._recorder.batch.again += ended
             self._after_commit(lambda: bring(ended))
@@ -95,13 +99,14 @@ class UnitControl:
             def read(store: Store) -> tuple[Callable[[], None] | None, Sequence[Unit]]:
                 return self._reopened() if ended else None, self._source.reopened(store, ended)
 
-            self._recorder.read(read, brought)
+            self._recorder.read(read, partial(brought, ended))
 
-        def brought(found: tuple[Callable[[], None] | None, Sequence[Unit]]) -> None:
+        def brought(ended: list[int], found: tuple[Callable[[], None] | None, Sequence[Unit]]) -> None:
             go_on, units = found
             if go_on is not None:
                 go_on()
             self._open -= 1
+            self._coming.difference_update(ended)
             self._tell(events.ExtraUnits(units))
 
         job = self._recorder.job

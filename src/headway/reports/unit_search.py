@@ -31,6 +31,8 @@ PAGE_S: Final = 0.1
 SCANNED: Final = 20_000
 #: Documents that are looked up at once.
 FOUND: Final = 400
+#: Of the number in a cursor: SQLite has numbers of 64 bits.
+MOST_DIGITS: Final = 18
 #: Beyond so many, matches are not counted.
 MOST_COUNTED: Final = 5_000
 
@@ -193,7 +195,8 @@ class _Search:
         after = self._query.after
         if not after or (mark == "w" and after.startswith("i")):
             return first
-        if not after.startswith(mark) or not after[1:].removeprefix("-").isdecimal():
+        digits = after[1:].removeprefix("-")
+        if not after.startswith(mark) or not digits.isdecimal() or len(digits) > MOST_DIGITS:
             raise UsageError(
                 f"'{after}' is not the 'next' of a page of this list", hint="begin with the first page"
             )

@@ -123,6 +123,23 @@ def open_own(path: Path, levels: int, flags: int, *, make: bool = False) -> int:
     return file
 
 
+def must_be_no_link(path: Path, levels: int) -> None:
+    """Raise if something else than a regular file is in the place of a file of Headway, or a link above it. For files of SQLite: nothing
+    is opened, because closing a file would drop the locks that SQLite has on it.
+    """
+    folder = open_folder(path.parent, levels, make=True)
+    try:
+        mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    finally:
+        os.close(folder)
+    if stat.S_ISLNK(mode):
+        raise ForeignFile(path, _LINK)
+    if not stat.S_ISREG(mode):
+        raise ForeignFile(path, "is not a regular file")
+
+
 def must_be_plain(file: int, path: Path) -> None:
     """Raise unless an open file is a regular file with a single name: writing to it must not change another file."""
     info = os.fstat(file)

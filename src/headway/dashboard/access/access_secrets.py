@@ -14,6 +14,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from headway.config.trust import foreign
 from headway.errors import UsageError
 from headway.stores.files import FILE_MODE, readable_by_others
 
@@ -66,6 +67,10 @@ def token_of_file(path: Path) -> str:
     except OSError as error:
         raise UsageError(f"--token-file {path}: {(error.strerror or str(error)).lower()}") from error
     try:
+        if reason := foreign(path, path.absolute().parent):
+            raise UsageError(
+                f"--token-file {path}: it {reason}, who may know it", hint="name a file of your own"
+            )
         if readable_by_others(path):
             raise UsageError(f"--token-file {path}: other users can read it", hint=f"chmod 600 {path}")
         token = path.read_text(encoding="utf-8", errors="replace").strip()

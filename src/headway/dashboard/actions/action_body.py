@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from headway.dashboard.answers.query import BadRequest
 
 #: A body may be this long: the answer to a human step may be a text.
 MOST_BYTES: Final = 65_536
+#: A body arrives within so many seconds.
+_LONGEST_S: Final = 15.0
 #: Units that one action may name.
 MOST_UNITS: Final = 1_000
 
@@ -64,12 +67,16 @@ class LimitsBody(ActionBody, frozen=True, omit_defaults=True):
 
 
 async def read_body(request: Request) -> bytes:
-    """The body, as far as it is not too large. Raises `TooLarge`."""
+    """The body, as far as it is not too large. Raises `TooLarge`, and `BadRequest` if it does not arrive."""
     data = b""
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MOST_BYTES:
-            raise TooLarge
+    try:
+        async with asyncio.timeout(_LONGEST_S):
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > MOST_BYTES:
+                    raise TooLarge
+    except (TimeoutError, ClientDisconnect):
+        raise BadRequest("the body has not arrived") from None
     return data
 
 

@@ -37,6 +37,11 @@ def run_command(words: Sequence[str]) -> str:
         raise ActionRefused(
             f"'headway {words[0]}' has not answered for {LONGEST_S:.0f} s", hint="try it in a terminal"
         ) from None
+    except OSError as error:  # Its arguments are longer than the system allows.
+        reason = (error.strerror or str(error)).lower()
+        raise ActionRefused(
+            f"'headway {words[0]}' cannot be started: {reason}", hint="name fewer units"
+        ) from None
     said = [part.decode(errors="replace").strip() for part in (done.stdout, done.stderr)]
     if done.returncode == 0:
         return said[0] or said[1]

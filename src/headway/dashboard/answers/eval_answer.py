@@ -8,6 +8,7 @@ import msgspec
 
 from headway.dashboard.answers.query import Page, cursor_number
 from headway.dashboard.records.job_reading import JobReading, RecordPlace
+from headway.dashboard.records.slow_values import name_of
 from headway.display.html.page_shell import bounded_text
 from headway.errors import UsageError
 from headway.evals.records import AssertionResult, CellResult
@@ -49,7 +50,7 @@ def eval_answer(place: RecordPlace, store: Store, reading: JobReading, page: Pag
     }  # fmt: skip
     if page.after is None:
         state = (job.ended, job.attempts, reading.state)
-        answer["totals"] = place.slow.get(("eval", job.id), state, lambda own: _figures(own, job), None)
+        answer["totals"] = place.slow.get(name_of("eval", job), state, lambda own: _figures(own, job), None)
     return answer
 
 

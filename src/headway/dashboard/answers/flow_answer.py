@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from headway.dashboard.records.job_reading import JobReading, RecordPlace
-from headway.dashboard.records.slow_values import LONGEST_S
+from headway.dashboard.records.slow_values import LONGEST_S, name_of
 from headway.display.flows.graph_rows import graph_rows, inside
 from headway.errors import UsageError
 from headway.flows.running.approvals import waiting_for
@@ -49,7 +49,7 @@ def report_of(place: RecordPlace, store: Store, reading: JobReading) -> FlowRepo
     job = reading.job
     state = (job.attempts, job.ended, job.total, reading.state)
     report = place.slow.get(
-        ("flow", job.id), state, lambda own: flow_report(own, job, reading.state), None, LONGEST_S
+        name_of("flow", job), state, lambda own: flow_report(own, job, reading.state), None, LONGEST_S
     )
     return flow_report(store, job, reading.state) if report is None else report
 

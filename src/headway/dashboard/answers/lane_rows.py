@@ -17,7 +17,7 @@ from headway.core.lanes.learning.rate_finder import LEARNED
 from headway.core.reasons import EndReason, Wait, WaitCode
 from headway.core.snapshot import MeterView
 from headway.dashboard.records.job_reading import JobReading, RecordPlace, reading_of
-from headway.dashboard.records.slow_values import patience_for
+from headway.dashboard.records.slow_values import name_of, patience_for
 from headway.display.lane_text import lane_lines
 from headway.display.stop_advice import stop_reason_text
 from headway.display.usage_text import held_back_text
@@ -74,7 +74,7 @@ class LaneRows:
         state = (job.ended, job.total)
         nothing: dict[str, dict[str, int]] = {}
         return self._place.slow.get(
-            ("lanes", job.id), state, lambda own: own.per_lane(job.id), nothing, patience_for(job.total)
+            name_of("lanes", job), state, lambda own: own.per_lane(job.id), nothing, patience_for(job.total)
         )
 
 

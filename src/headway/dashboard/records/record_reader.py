@@ -34,6 +34,7 @@ class RecordReader:
     def __init__(self, open_store: Callable[[], Store]) -> None:
         self._open_store = open_store
         self._threads = ReaderThreads(THREADS, "headway-ui")
+        self._acting = ReaderThreads(THREADS, "headway-ui-act")
         self._idle: list[_OpenStore] = []
         self._lock = threading.Lock()
         self._is_closed = False
@@ -41,6 +42,10 @@ class RecordReader:
     async def read(self, work: Callable[[Store], Result]) -> Result:
         """The result of `work`, which gets the records."""
         return await self._threads.run(lambda: self._in_thread(work))
+
+    async def act(self, work: Callable[[Store], Result]) -> Result:
+        """The result of an action, which gets the records. It may start a command and wait for it: no reading waits for that."""
+        return await self._acting.run(lambda: self._in_thread(work))
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """The result of `work`, which opens what it needs by itself."""
@@ -50,6 +55,7 @@ class RecordReader:
         """Close all connections. Readings that still run close theirs."""
         self._is_closed = True
         self._threads.close()
+        self._acting.close()
         self._close_old(0.0)
 
     def _in_thread(self, work: Callable[[Store], Result]) -> Result:

@@ -26,6 +26,8 @@ from headway.stores.store import Store
 FILE_NAME: Final = "search.db"
 #: An index is kept up to date for so long after someone has asked.
 KEPT_S: Final = 60.0
+#: How long the builder uses a connection to the records: they may be replaced meanwhile.
+_STORE_S: Final = 5.0
 #: Work at once, and the rest after it; where nothing is to do, the rest is longer.
 _SLICE_S: Final = 0.03
 _REST_S: Final = 0.01
@@ -38,8 +40,8 @@ class _OpenIndex:
     """One index: a connection for searches, used by one at a time."""
 
     def __init__(self, job: Job, path: Path) -> None:
-        self.job, self.path = job, path
-        self.file = SearchFile(path, _identity(job))
+        self.job, self.path, self.identity = job, path, _identity(job)
+        self.file = SearchFile(path, self.identity)
         self.lock = threading.Lock()
         self.asked_at = time.monotonic()
 
@@ -79,7 +81,7 @@ class SearchIndexes:
     def _entry(self, job: Job) -> _OpenIndex | None:
         with self._lock:
             one = self._open.get(job.id)
-            if one is None:
+            if one is None or one.identity != _identity(job) or not one.file.is_in_place:
                 try:
                     one = _OpenIndex(job, self._jobs.folder / job.name / FILE_NAME)
                 except (sqlite3.Error, OSError, HeadwayError):
@@ -103,20 +105,23 @@ class SearchIndexes:
         with suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         try:
-            with self._open_store() as store:
-                self._advance_all(store)
+            while not self._is_closed and self._wanted():
+                with self._open_store() as store:
+                    self._advance_all(store, time.monotonic() + _STORE_S)
         except (sqlite3.Error, OSError, HeadwayError):
             return  # The next search starts it again.
 
-    def _advance_all(self, store: Store) -> None:
-        files: dict[int, SearchFile] = {}
+    def _advance_all(self, store: Store, until: float) -> None:
+        files: dict[str, SearchFile] = {}
         try:
-            while not self._is_closed and (wanted := self._wanted()):
+            while not self._is_closed and time.monotonic() < until and (wanted := self._wanted()):
                 more = False
                 for one in wanted:
-                    if one.job.id not in files:
-                        files[one.job.id] = SearchFile(one.path, _identity(one.job))
-                    index = UnitIndex(store, one.job, files[one.job.id])
+                    if not one.file.is_in_place:  # The next search makes it again, if the job is still there.
+                        continue
+                    if (file := files.get(one.identity)) is None or not file.is_in_place:
+                        file = files[one.identity] = SearchFile(one.path, one.identity)
+                    index = UnitIndex(store, one.job, file)
                     more |= index.advance(_SLICE_S, live=self._jobs.is_live(one.job.name))
                     time.sleep(_REST_S)
                 self._asked.clear()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable
 from queue import SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
+from headway.stores.records import Job
 from headway.stores.store import Store
 
 Value = TypeVar("Value")
@@ -32,6 +33,11 @@ _MOST: Final = 200
 def patience_for(units: int) -> float:
     """How long a request waits for a value of a job with so many units: not at all for one that takes long."""
     return PATIENCE_S if units <= _QUICK_UNITS else 0.0
+
+
+def name_of(kind: str, job: Job) -> Hashable:
+    """The name of a value of a job. In records that replaced others, a job may have the number of another one."""
+    return kind, job.id, job.name, job.created_utc
 
 
 class _KeptValue(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Final
 
 from headway.core.reasons import EndReason
 from headway.dashboard.records.job_reading import JobReading, RecordPlace
-from headway.dashboard.records.slow_values import patience_for
+from headway.dashboard.records.slow_values import name_of, patience_for
 from headway.dashboard.troubles.failure_troubles import CountedFailure, failure_troubles, retry_troubles
 from headway.dashboard.troubles.lane_troubles import lane_trouble, stopped_trouble
 from headway.dashboard.troubles.pace_troubles import pace_troubles
@@ -72,7 +72,7 @@ def failures_in(place: RecordPlace, job: Job) -> list[CountedFailure]:
         return []
     nothing: list[CountedFailure] = []
     patience_s = patience_for(job.total)
-    return place.slow.get(("failures", job.id), ends, lambda own: _counted(own, job), nothing, patience_s)
+    return place.slow.get(name_of("failures", job), ends, lambda own: _counted(own, job), nothing, patience_s)
 
 
 def _counted(store: Store, job: Job) -> list[CountedFailure]:
@@ -162,5 +162,5 @@ def _waiting_units(place: RecordPlace, job: Job) -> list[Failure]:
     state, patience_s = (job.attempts, job.ended), patience_for(job.total)
     nothing: list[Failure] = []
     return place.slow.get(
-        ("to retry", job.id), state, lambda own: units_to_retry(own, job), nothing, patience_s
+        name_of("to retry", job), state, lambda own: units_to_retry(own, job), nothing, patience_s
     )

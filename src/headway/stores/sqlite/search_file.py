@@ -2,11 +2,12 @@
 
 It finds units by the beginnings of words (FTS5, `contentless`: the texts themselves are not stored). A unit whose text changes is added
 again under a new version, and what is found of older versions is dropped. A damaged file is removed and made again. Several processes
-may build it together: each page is a transaction that begins by reading how far the index is.
+may build it together: each page is a transaction that begins by reading how far the index is. A link in its place is an error.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.stores.files import must_be_no_link
+from headway.stores.job_lock import JOB_LEVELS
 from headway.stores.sqlite.file import connect_file, make_file
 
 #: Changed whenever the tables or the texts change: an index of another version is made again.
@@ -71,20 +74,28 @@ class SearchFile:
         """Close the connection."""
         self._db.close()
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the open file is the one that the path leads to: others may remove it, or make it again."""
+        return _place_of(self._path) == self._place
+
     # -- building ------------------------------------------------------------------------------------------------
 
     def progress(self) -> IndexProgress:
         """How far the index is."""
         rows = self._read("SELECT state FROM progress", ())
-        return msgspec.json.decode(rows[0][0], type=IndexProgress) if rows else IndexProgress()
+        try:
+            return _progress_in(rows)
+        except sqlite3.DatabaseError:
+            self.make_again()
+            return IndexProgress()
 
     @contextmanager
     def page(self) -> Iterator[IndexProgress]:
         """A transaction that adds texts and says how far the index is then. Another process does not add the same meanwhile."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            [(state,)] = self._db.execute("SELECT state FROM progress")
-            yield msgspec.json.decode(state, type=IndexProgress)
+            yield _progress_in(self._db.execute("SELECT state FROM progress").fetchall())
             self._db.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
@@ -150,7 +161,11 @@ class SearchFile:
 
     def present(self, documents: Sequence[int]) -> list[int]:
         """Those of the documents that are the latest of their units."""
-        versions = self._versions([number & INDEX for number in documents])
+        try:
+            versions = self._versions([number & INDEX for number in documents])
+        except sqlite3.DatabaseError as error:
+            self._repair(error)
+            return []
         return [number for number in documents if versions.get(number & INDEX) == number >> SHIFT]
 
     # -- the file ---------------------------------------------------------------------------------------------------
@@ -160,10 +175,14 @@ class SearchFile:
         try:
             return self._db.execute(sql, values).fetchall()
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and not _is_damage(error):
-                raise
-            self.make_again()
+            self._repair(error)
             return []
+
+    def _repair(self, error: sqlite3.DatabaseError) -> None:
+        """Make a damaged index again. Raises an error that is no damage."""
+        if isinstance(error, sqlite3.OperationalError) and not _is_damage(error):
+            raise error
+        self.make_again()
 
     def make_again(self) -> None:
         """Remove the file and make an empty one."""
@@ -175,7 +194,9 @@ class SearchFile:
 
     def _opened(self) -> sqlite3.Connection:
         for last in (False, True):
+            must_be_no_link(self._path, JOB_LEVELS)
             make_file(self._path)
+            self._place = _place_of(self._path)
             db = connect_file(self._path, "rwc")
             try:
                 self._prepare(db)
@@ -196,8 +217,8 @@ class SearchFile:
         db.execute("BEGIN IMMEDIATE")
         try:
             [(version,)] = db.execute("PRAGMA user_version")
-            [(job,)] = db.execute("SELECT job FROM progress") if version == FORMAT else [("",)]
-            if version and (version != FORMAT or job != self._job):
+            jobs = db.execute("SELECT job FROM progress").fetchall() if version == FORMAT else []
+            if version and jobs != [(self._job,)]:
                 raise sqlite3.DatabaseError("an index of another job or version")
             if not version:
                 for table in _TABLES:
@@ -210,6 +231,24 @@ class SearchFile:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+
+
+def _place_of(path: Path) -> tuple[int, int] | None:
+    """What identifies the file that a path leads to; None if there is none."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
+
+
+def _progress_in(rows: Sequence[tuple[Any, ...]]) -> IndexProgress:
+    """The progress in its only row. Anything else is damage."""
+    try:
+        [(state,)] = rows
+        return msgspec.json.decode(state, type=IndexProgress)
+    except (ValueError, TypeError, msgspec.DecodeError) as error:
+        raise sqlite3.DatabaseError("the progress of the index is damaged") from error
 
 
 def _is_damage(error: sqlite3.OperationalError) -> bool:

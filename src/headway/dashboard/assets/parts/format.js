@@ -52,15 +52,19 @@ export function rate(perSecond) {
 
 const twoDigits = (n) => String(n).padStart(2, "0");
 
+// What a Date can be: a tiny limit gives waits until much later.
+const isInstant = (utc) => known(utc) && Math.abs(utc) < 8.64e12;
+export const isoTime = (utc) => (isInstant(utc) ? new Date(utc * 1000).toISOString() : "");
+
 export function localTime(utc, withSeconds = true) {
-  if (!known(utc)) return "–";
+  if (!isInstant(utc)) return "–";
   const at = new Date(utc * 1000);
   const clock = `${twoDigits(at.getHours())}:${twoDigits(at.getMinutes())}${withSeconds ? ":" + twoDigits(at.getSeconds()) : ""}`;
   if (at.toDateString() === new Date().toDateString()) return clock;
   return `${at.getFullYear()}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())} ${clock}`;
 }
 
-export const utcTime = (utc) => (known(utc) ? new Date(utc * 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "");
+export const utcTime = (utc) => (isInstant(utc) ? isoTime(utc).slice(0, 19).replace("T", " ") + " UTC" : "");
 
 export function ago(utc, now = Date.now() / 1000) {
   const s = Math.max(0, now - utc);

@@ -1,7 +1,7 @@
 // Small parts that several views have: times, marks of a status, commands to copy, dialogs, tables.
 
 import { add, el, setAttribute, setClass, setText, svg } from "./dom.js";
-import { localTime, utcTime } from "./format.js";
+import { isoTime, localTime, utcTime } from "./format.js";
 
 // A time in the local zone. Its title has it in UTC.
 export function time(utc, withSeconds = true) {
@@ -13,7 +13,7 @@ export function time(utc, withSeconds = true) {
 export function setTime(element, utc, withSeconds = true) {
   setText(element, localTime(utc, withSeconds));
   setAttribute(element, "title", utcTime(utc) || null);
-  setAttribute(element, "datetime", utc ? new Date(utc * 1000).toISOString() : null);
+  setAttribute(element, "datetime", isoTime(utc) || null);
 }
 
 // The words and the marks of states: a colour is never the only sign.
