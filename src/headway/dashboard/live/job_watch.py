@@ -41,7 +41,9 @@ class JobFeed:
     def __init__(self, place: RecordPlace, name: str) -> None:
         self._place, self._name = place, name
         self._last_event = 0
+        #: Whether a process ran the job at the last look, and when its last run had ended.
         self._was_live: bool | None = None
+        self._finished_utc: float | None = None
         self._mark: object = None
         self._checked_at = -_CHECK_S
         self._state: LiveEvent | None = None
@@ -68,12 +70,24 @@ class JobFeed:
         if mark == self._mark and now - self._checked_at < _CHECK_S:
             return lines
         self._mark, self._checked_at = mark, now
-        reading = reading_of(self._place, job)
+        reading = self._reading(store, job)
         news = [*lines, *self._samples(store, job, now), *self._changes(store, reading)]
-        if self._was_live and not reading.is_live:
+        if self._has_ended(reading):
             news.append(live_event("ended", job_row(reading, troubles_of(self._place, store, reading))))
-        self._was_live = reading.is_live
+        self._was_live, self._finished_utc = reading.is_live, reading.job.finished_utc
         return news
+
+    def _reading(self, store: Store, job: Job) -> JobReading:
+        """The job as it is now. Its row may have been read just before a run recorded its end and went."""
+        reading = reading_of(self._place, job)
+        latest = None if reading.is_live else store.job(self._name)
+        return reading if latest is None else reading_of(self._place, latest)
+
+    def _has_ended(self, reading: JobReading) -> bool:
+        """Whether a run has ended since the last look. A short one may have begun since then, too."""
+        if reading.is_live or self._was_live is None:
+            return False
+        return self._was_live or reading.job.finished_utc != self._finished_utc
 
     def _file_mark(self) -> object:
         """Something that differs if the process has written its progress."""
