@@ -62,9 +62,8 @@ def test_a_429_is_waited_for_and_the_session_goes_on(bed: Beds) -> None:
     assert one.run("hello") == 0, one.err
     first, second = one.attempts()
     assert (first["outcome"], first["kind"], second["outcome"]) == ("throttled", "hold", "succeeded")
-    assert instant(second["started_utc"]) - instant(first["finished_utc"]) >= 2.0, (
-        "default_wait and hold_margin"
-    )
+    waited_s = instant(second["started_utc"]) - instant(first["finished_utc"])
+    assert waited_s >= 1.95, "default_wait and hold_margin; times on record are of two clocks"
     assert one.fake.stats()["received"] == 2
     assert any("hello" in json.dumps(event) for event in conversation(one))
 

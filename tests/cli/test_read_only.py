@@ -34,10 +34,13 @@ READ_ONLY = (
 
 
 def make_older(db: Path) -> None:
-    """Undo the newest migration (17: events of nodes)."""
-    assert len(migrations()) == 17, "undo the newest migration here"
+    """Undo the newest migration (18: samples of lanes)."""
+    assert len(migrations()) == 18, "undo the newest migration here"
     with closing(sqlite3.connect(db, isolation_level=None)) as connection:
-        connection.execute("DROP TABLE node_events")
+        for table in ("run_samples", "lane_samples", "lane_waits"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("ALTER TABLE attempts DROP COLUMN again_utc")
+        connection.execute("ALTER TABLE units DROP COLUMN created_utc")
         connection.execute(f"PRAGMA user_version = {len(migrations()) - 1}")
 
 

@@ -21,7 +21,8 @@ CLEARING = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes", "forget_transcripts",
     "forget_rendered", "forget_edges", "forget_requests", "forget_units",
     "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims",
-    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", "forget_job",
+    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", "forget_run_samples", "forget_lane_samples",
+    "forget_lane_waits", "forget_job",
 )  # fmt: skip
 #: Once in the life of a database.
 FIRST = ("add_salt",)
@@ -43,6 +44,7 @@ RETRYING = ("copy_answer", "forget_hit", "move_hits", "forget_cached", "forget_f
 #: `add_note` is what a worker process left; `set_total` and `add_same_request` are for units that come while a job runs:
 #: tests/api/test_durable.py kills there. `reopen_unit` and `set_request` are for units of a worker pool that are submitted again:
 #: tests/api/test_pool.py kills there. Events of nodes: test_flows.py kills there. Attached files: test_attachments.py kills there. Lines of agents and worker processes: test_agents.py kills there. Reused answers: test_files_and_models.py. Edges, late requests and skipped units: test_conversations.py and tests/jobs/test_growing.py kill there.
+#: Samples and waits of lanes are at most one a second, in the transaction of the answers beside them.
 ELSEWHERE = {
     "release": "WORKING",
     "forget_old_clients": "BEGINNING",
@@ -68,6 +70,12 @@ ELSEWHERE = {
     "take_reusable": "TAKING_IN",
     "set_value": "TAKING_IN",
     "reopen_except": "BEGINNING",
+    "add_run_sample": "WORKING",
+    "add_lane_sample": "WORKING",
+    "add_lane_wait": "WORKING",
+    "drop_run_samples": "WORKING",
+    "drop_lane_samples": "WORKING",
+    "set_settings": "ASKING",
 }
 
 SIDES = ("before", "after")

@@ -247,6 +247,14 @@ def _run(provider: str, *, several: bool) -> str:
 #weight = 1                     # share of lanes with other jobs: 3 gets three times as much as 1
 #order = "auto"                 # which unit of a lane starts next: "input", "longest", or "auto": the longest once the end is near
 #cache = "off"                  # "deterministic": a repeated request at temperature 0 or with a seed is not sent again; "all": any
+#notify = []                    # web addresses or commands that get JSON at the end, on long holds, at 80 % of the budget
+#notify_hold = "5m"             # how long a hold must last for that
+
+# Traces and metrics for an OpenTelemetry collector (OTEL_EXPORTER_OTLP_ENDPOINT).
+#[otel]
+#enabled = false
+#content = false                # whether texts of prompts and answers go along
+#propagate = false              # whether providers over HTTP get a traceparent header
 
 # Settings of headway review. Patterns are written as in .gitignore.
 #[review]

@@ -15,7 +15,6 @@ from typing import Any, Final
 import msgspec
 
 from headway.core.unit_states import ENDED, Status
-from headway.flows.running.unit_ids import node_path
 from headway.stores.records import EndedUnit, Job, NodeEvent, PastAttempt, RunningAttempt
 from headway.stores.store import BEGAN, LOST, Store
 
@@ -151,6 +150,8 @@ class RunEventReader:
         return self._unit(one.finished_utc, "failed", one.custom_id, data)
 
     def _unit(self, utc: float, what: str, unit: str, data: dict[str, Any]) -> RunEvent:
+        from headway.flows.running.unit_ids import node_path  # A batch does not load what flows need.
+
         return RunEvent(utc, UNIT + what, self._job.name, node_path(unit), unit, _with_value(data))
 
 
