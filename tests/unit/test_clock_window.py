@@ -105,10 +105,10 @@ def test_a_refusal_closes_the_window_and_its_refund_does_not_open_it() -> None:
     meter.credit(1.0, 1.1)
     assert sent(meter, 10, 22.0) == 0
     assert meter.reopens_at == pytest.approx(23.0 + LATE_S)
-    assert meter.told_wait_s(60.0, 3.0) == pytest.approx(20.0 + LATE_S), (
+    assert meter.retry_wait_s(60.0, 3.0) == pytest.approx(20.0 + LATE_S), (
         "a whole period says: in the next window"
     )
-    assert meter.told_wait_s(30.0, 3.0) == 30.0
+    assert meter.retry_wait_s(30.0, 3.0) == 30.0
 
 
 def test_a_report_that_counts_late_is_less_than_all_that_is_in_flight() -> None:

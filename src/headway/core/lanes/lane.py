@@ -446,7 +446,7 @@ class LaneState:
         if outcome.kind is Kind.RATE and self.limits.levelled:
             self.reported.refused(entry, hint, now)
             if hint.retry_after_s is not None:
-                wait_s = self.reported.told_wait_s(hint.retry_after_s, now)
+                wait_s = self.reported.retry_wait_s(hint.retry_after_s, now)
                 hint = structs.replace(hint, retry_after_s=wait_s)
         if outcome.kind is Kind.RATE:
             if self.limits.finder is not None and self.flight is not None:

@@ -173,9 +173,9 @@ class ReportedLimits:
     def _clock_windows(self) -> Iterator[ClockWindow]:
         return (meter for meter in self._limits.all_reported() if isinstance(meter, ClockWindow))
 
-    def told_wait_s(self, wait_s: float, now: float) -> float:
+    def retry_wait_s(self, wait_s: float, now: float) -> float:
         """The wait after a refusal that says to wait so long."""
-        return max((window.told_wait_s(wait_s, now) for window in self._clock_windows()), default=wait_s)
+        return max((window.retry_wait_s(wait_s, now) for window in self._clock_windows()), default=wait_s)
 
     # -- windows with a reset -----------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ LONGEST_STEP_S: Final = 5.0
 EARLY_S: Final = 2.0
 #: A wait that a refusal tells is the whole period, and not the time to the boundary, if it is within a second of it.
 WHOLE_S: Final = 1.0
-#: It was due at an instant that sums of floats may miss.
+#: The rounding error of instants.
 EPSILON_S: Final = 1e-6
 #: Requests that are accepted although the window is closed: a few may fit into a rest.
 MOST_RESTS: Final = 2
@@ -177,7 +177,7 @@ class ClockWindow(WindowMeter):
             self._phase = "closed"
         self._update()
 
-    def told_wait_s(self, wait_s: float, now: float) -> float:
+    def retry_wait_s(self, wait_s: float, now: float) -> float:
         """The wait after a refusal that says to wait so long: a whole period says no more than "in the next window"."""
         if self._phase == "try" or abs(wait_s - self.period_s) > WHOLE_S:
             return wait_s
