@@ -72,7 +72,7 @@ class _TopWatcher:
         self._resume: dict[tuple[int, float], str] = {}
 
     def look(self) -> TopData:
-        """What there is to see now."""
+        """The present state of all jobs that are shown."""
         from headway.display.lanes.limit_use import LimitUseHistory
         from headway.display.top.top_page import TopData
 

@@ -42,7 +42,7 @@ _PACKAGES: Final = ("starlette", "uvicorn")
 @click.option(
     "--public",
     is_flag=True,
-    help="Allow other machines to open the page. Whoever has its URL sees everything and can steer jobs.",
+    help="Allow other machines to open the page. Everyone with its URL sees everything and can steer jobs.",
 )
 @click.option(
     "--token-file",

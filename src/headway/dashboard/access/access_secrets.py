@@ -19,7 +19,7 @@ from headway.errors import UsageError
 from headway.stores.files import FILE_MODE, readable_by_others
 
 _BYTES: Final = 32
-#: A token of a file: long enough that nobody can guess it.
+#: A token of a file: too long to be guessed.
 _LEAST: Final = 32
 _MOST: Final = 200
 _CHARACTERS: Final = re.compile(r"[A-Za-z0-9_-]+")

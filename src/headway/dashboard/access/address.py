@@ -1,7 +1,7 @@
 """The address that the dashboard listens on, and which `Host` headers it accepts.
 
 A page of another site can make a browser send requests here under a name of its own that resolves to this machine (DNS rebinding). Such a
-request has that name as its host, so only names that nobody else can own are accepted. The port does not matter: `ssh -L` changes it.
+request has that name as its host, so only names that always mean this machine are accepted. The port does not matter: `ssh -L` changes it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BindAddress(msgspec.Struct, frozen=True):
             return False
         if name in (LOCAL_NAME, self.host.lower()) or _is_loopback(name):
             return True
-        # An address is no name, so nobody can make it resolve to another machine.
+        # A numeric address is never resolved, so DNS cannot redirect it.
         return self.is_public and (_is_address(name) or name in _own_names())
 
 
