@@ -247,6 +247,8 @@ class Engine(SchedulerDriver):
         def record_end(store: Store) -> State:
             ended = self._spec.end_state(store, self._totals, state)
             self._recorder.end_run(ended, unfinished, end_text(ended, self._totals))
+            if self._scheduler.paused:
+                store.submissions.keep(self._spec.job.id)
             return ended
 
         state = await self._recorder.in_thread(record_end)

@@ -12,6 +12,7 @@ from typing import Final
 
 from headway.stores.database import Database
 from headway.stores.records import Job
+from headway.stores.row_conversion import job_of, json_of
 
 #: The setting of a job whose present or last run belongs to an engine.
 SERVED: Final = "served"
@@ -32,6 +33,13 @@ class Submissions:
         """No engine is to run the job any more."""
         with self._db.transaction():
             self._db.execute("set_state", {"job": job, "state": "cancelled", "finished_utc": utc})
+
+    def keep(self, job: int) -> None:
+        """A user has paused the job: when its engine ends, no other one takes it."""
+        with self._db.transaction():
+            settings = job_of(self._db.execute("job_numbered", (job,))[0]).settings
+            if settings.pop(SERVED, None):
+                self._db.execute("set_settings", (json_of(settings), job))
 
     def open(self) -> dict[int, bool]:
         """The jobs that an engine may have to run, the oldest first, by number; whether each is wanted whatever its state."""

@@ -121,9 +121,12 @@ def _serve(config: Config, engine: Dispatcher, tell: Callable[[EngineEvent], Non
 
 
 def _stopping(engine: Dispatcher, presses: int) -> str:
+    from headway.display.formatting import count
+
     if presses > 1:
         return "cancelling what is in flight (press Ctrl-C once more to exit at once)"
-    return f"stopping: no more jobs are taken, units in flight of {len(engine.running)} jobs finish (press Ctrl-C again to cancel them)"
+    jobs = count(len(engine.running), "job")
+    return f"stopping: no more jobs are taken, units in flight of {jobs} finish (press Ctrl-C again to cancel them)"
 
 
 def _printer(*, quiet: bool, as_json: bool) -> Callable[[EngineEvent], None]:

@@ -31,7 +31,8 @@ CLAIM_S: Final = 10.0
 AGAIN_S: Final = 30.0
 FIRST_WAIT_S: Final = 2.0
 MOST_WAIT_S: Final = 300.0
-#: The exit code of a run that was interrupted.
+#: The exit codes of a run that the settings here do not allow, and of one that was interrupted.
+NOT_HERE: Final = 2
 INTERRUPTED: Final = 130
 
 
@@ -168,7 +169,9 @@ class Dispatcher:
         wanted = self._store.submissions.open().get(job.id)
         goes_on = wanted is not None and may_take(job, wanted=wanted)
         if goes_on and self._places.is_live(job.name):
-            self._tell("failed", job, text="another engine has it now")
+            self._tell("failed", job, text=process.error() or "another engine has it now")
+        elif goes_on and code == NOT_HERE:
+            self._leave(job, process.error())
         elif goes_on and not (self.is_stopping and code == INTERRUPTED):
             self._wait(job, code, process.error())
         else:

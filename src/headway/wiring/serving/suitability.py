@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from headway.config import Config, kind_of
+from headway.config import Config, kind_of, with_overrides
 from headway.errors import HeadwayError, UsageError
 from headway.jobs.base import JobSource
 from headway.jobs.kinds import KINDS
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.run_plan import check_route, provider_of
+from headway.wiring.run_plan import check_route
 
 #: The kinds of job that need nothing but their records.
 _BY_RECORDS = ("batch",)
@@ -50,13 +50,19 @@ def why_not_here(config: Config, store: Store, job: Job, environ: Mapping[str, s
     """Why a job cannot run with the settings and keys of this engine; "": it can."""
     if job.kind not in _BY_RECORDS:
         return f"a {job.kind} needs the machine with its files"
+    cap = job.settings.get("run", {}).get("max_cost_usd", 0.0)
+    if cap and not config.run.max_cost_usd:
+        config = with_overrides(config, max_cost=cap)  # Needs prices.
     check = check_route(config, environ)
     try:
         for route in store.routes(job.id):
-            provider = provider_of(config, job, route.provider)
-            if needs_machine(config, provider.name):
-                return f"provider '{provider.name}' is for programs and files of one machine"
-            check(provider.name, route.model)
+            if route.provider not in config.providers:
+                return (
+                    f"headway.toml has no provider '{route.provider}' here — add [providers.{route.provider}]"
+                )
+            if needs_machine(config, route.provider):
+                return f"provider '{route.provider}' is for programs and files of one machine"
+            check(route.provider, route.model)
     except HeadwayError as error:
         return str(error)
     return ""
