@@ -53,8 +53,10 @@ def _submit(
     from headway.cli.shared import printing, workspace
     from headway.jobs.base import IngestOptions
     from headway.wiring.serving.handing_over import hand_over
+    from headway.wiring.serving.suitability import must_be_for_engines
 
     kind = kind_of_input(files)
+    must_be_for_engines(kind, files[0])
     settings = workspace.settings_for(kind, config, db, **flags)
     workspace.require_provider(settings)
     workspace.require_routes(settings, flags["model"])

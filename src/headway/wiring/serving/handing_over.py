@@ -11,7 +11,7 @@ from headway.jobs.base import IngestOptions, JobSource
 from headway.jobs.find_or_add import claimed, clear_remains, find_or_add, ingest, predecessors_of, siblings_of
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.serving.suitability import must_be_for_engines, route_check
+from headway.wiring.serving.suitability import route_check
 from headway.wiring.store_access import job_lock, job_places, open_store
 
 
@@ -28,7 +28,6 @@ def hand_over(
     config: Config, source: JobSource, options: IngestOptions, max_cost: float | None
 ) -> HandedOver:
     """The job of an input, an earlier one or a new one, for the next engine that can run it."""
-    must_be_for_engines(source)
     with open_store(config) as store:
         handed = _found_or_new(config, store, source, options)
         job = handed.job

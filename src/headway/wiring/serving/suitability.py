@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 from headway.config import Config, kind_of, with_overrides
 from headway.errors import HeadwayError, UsageError
-from headway.jobs.base import JobSource
-from headway.jobs.kinds import KINDS
+from headway.jobs.base import JobKind
 from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.run_plan import check_route
@@ -18,12 +17,12 @@ _BY_RECORDS = ("batch",)
 _REMOTE_ALSO = ("bedrock",)
 
 
-def must_be_for_engines(source: JobSource) -> None:
-    """Raise if an input makes a job that only the machine with its files can run."""
-    if source.kind not in _BY_RECORDS:
+def must_be_for_engines(kind: JobKind, path: str) -> None:
+    """Raise if a file makes a job that only the machine with its files can run."""
+    if kind.name not in _BY_RECORDS:
         raise UsageError(
-            f"{source.name} is a {KINDS[source.kind].name}: its steps use files and programs of this machine",
-            hint=f"run it here: headway run {source.path}",
+            f"{path} is a {kind.name}: its steps may use files and programs of this machine",
+            hint=f"run it here: headway run {path}",
         )
 
 
