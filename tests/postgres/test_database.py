@@ -21,7 +21,8 @@ from headway.errors import ConfigError, JobBusy, NewerRecords, NoRecords, StoreA
 from headway.stores.job_lock import JobLock
 from headway.stores.postgres.address import parse_address
 from headway.stores.postgres.database import PostgresDatabase
-from headway.stores.postgres.job_lock import PostgresJobLock, RunningJobs
+from headway.stores.postgres.job_lock import PostgresJobLock
+from headway.stores.postgres.running_jobs import RunningJobs
 from headway.stores.records import NewUnit, StoredRoute
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch

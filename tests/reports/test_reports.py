@@ -123,14 +123,14 @@ def test_stopped_lanes_of_a_running_job_come_from_its_progress() -> None:
 
 
 def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
-    folder = tmp_path / "jobs" / "job"
+    folder, places = tmp_path / "jobs" / "job", JobPlaces(tmp_path / "jobs")
     folder.mkdir(parents=True, mode=0o700)
-    assert read_progress(folder) is None, "there is none"
+    assert read_progress(places, folder.name) is None, "there is none"
     written = progress_with({"a": lane_progress("paused", WaitReason(WaitCode.PAUSED, "", 0, None))})
     (folder / "progress.json").write_bytes(msgspec.json.encode(written))
-    assert read_progress(folder) == written
+    assert read_progress(places, folder.name) == written
     (folder / "progress.json").write_bytes(b'{"version": 1}')
-    assert read_progress(folder) is None, "another form"
+    assert read_progress(places, folder.name) is None, "another form"
 
 
 SEEN = LaneView(

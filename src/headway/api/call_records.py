@@ -31,6 +31,7 @@ from headway.engine.recording.worker_records import WorkerProcesses
 from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
 from headway.executors.limit_evidence import rate_limit_of
 from headway.safe_text import visible
+from headway.stores.job_lock import JobLease
 from headway.stores.records import (
     Job,
     NewJob,
@@ -82,6 +83,10 @@ class CallRecords:
         self._named: dict[str, LaneHandle] = {}
         self._sharing: LaneSharing | None = None
         self._next_look: asyncio.TimerHandle | None = None
+        #: Without it no unit starts (a database server gives it); its next look, and units that wait for it.
+        self._lease: JobLease | None = None
+        self._next_lease_look: asyncio.TimerHandle | None = None
+        self._held: list[asyncio.Future[None]] = []
 
     # -- the job ----------------------------------------------------------------------------------------------
 
@@ -90,15 +95,16 @@ class CallRecords:
         self._loop = asyncio.get_running_loop()
         self._calls, self._on_failed = calls, failed
         self._recorder = recorder = Recorder(
-            lambda: open_store_file(self._db),
+            self._open_store,
             failed=self._failed,
             snapshot=lambda: calls.lanes,
         )
         try:
             self.name = self._identity.name_in(recorder.store)
-            self._lock = job_lock_at(self._db, self.name)
+            self._lock = job_lock_at(self._db, self.name, recorder.store)
             recorder.outage = outage_at(self._db, self.name, _warn)
             self._lock.__enter__()
+            self._lease = recorder.store.lease
         except BaseException:
             recorder.store.close()
             raise
@@ -116,6 +122,14 @@ class CallRecords:
         _warn_of_unknown(unknown)
         recorder.start()
         calls.noted = self._note
+        if self._lease is not None:
+            self._next_lease_look = self._loop.call_later(LISTEN_S, self._look_at_lease)
+
+    def _open_store(self) -> Store:
+        """A connection, with the lease of the job once that is held."""
+        store = open_store_file(self._db)
+        store.hold(self._lease)
+        return store
 
     def _found_or_new(self, store: Store) -> Job:
         """The job with this name. The lock of the name is held."""
@@ -128,8 +142,9 @@ class CallRecords:
 
     async def close(self, state: State | None = None) -> None:
         """Commit what is left and end the run. Without a state, the states of the units decide."""
-        if self._next_look is not None:
-            self._next_look.cancel()
+        for timer in (self._next_look, self._next_lease_look):
+            if timer is not None:
+                timer.cancel()
         self._named.clear()
         self._recorder.learn()
         self._recorder.finish_samples()
@@ -196,7 +211,7 @@ class CallRecords:
         if self._recorder.intents.start(index, handle):
             if 2 * len(handle.ahead) < handle.wanted_ahead:
                 self._look_ahead(handle, expected)
-            return None
+            return self._until_held()
         self._look_ahead(handle, expected)
         future = self._waiting[index] = self._loop.create_future()
         self._recorder.intents.waiting[index] = lambda: self._wake(index)
@@ -210,6 +225,27 @@ class CallRecords:
         available = len(handle.ahead) + len(expected)
         for index in intents.look_ahead(handle, lambda n: islice(expected, n), available, now):
             del expected[index]
+
+    def _until_held(self) -> asyncio.Future[None] | None:
+        """A future until the lease of the job is held again; None: it is held."""
+        if self._lease is None or self._lease.holds():
+            return None
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._held.append(future)
+        return future
+
+    def _look_at_lease(self) -> None:
+        """Units that wait for the lease go on, or the run ends: another process has the job."""
+        assert self._lease is not None
+        if self._lease.lost is not None:
+            self._failed(self._lease.lost)
+            return
+        if self._held and self._lease.holds():
+            held, self._held = self._held, []
+            for future in held:
+                if not future.done():
+                    future.set_result(None)
+        self._next_lease_look = self._loop.call_later(LISTEN_S, self._look_at_lease)
 
     def _commit(self) -> None:
         self._commit_due = False
@@ -373,7 +409,8 @@ class CallRecords:
     def _failed(self, error: Exception) -> None:
         """The store can no longer be written: no unit that waits for its intent may run."""
         waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
+        held, self._held = self._held, []
+        for future in (*waiting.values(), *held):
             if not future.done():
                 future.set_exception(error)
         self._on_failed(error)

@@ -210,7 +210,8 @@ class BatchKind(FileJobKind):
 
     def origin(self, job: Job) -> str:
         """The input and the output file."""
-        return f"input {job.input}, results {'on standard output' if job.out == STDOUT else job.out}"
+        results = "on standard output" if job.out == STDOUT else job.out or "in the database"
+        return f"input {job.input}, results {results}"
 
     def describe(self, job: Job, unit: UnitReport) -> UnitText:
         """The request, answers that did not fit, and the answer or error."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from headway.cli.shared.click_options import run_options, where_options
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from headway.jobs.base import FileJobKind
     from headway.stores.records import Job
     from headway.stores.store import Store
+    from headway.wiring.run_plan import RunFlags
 
 
 @click.command(
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     epilog="Example: headway resume",
 )
 @click.argument("job", required=False)
+@click.option(
+    "--served", type=int, hidden=True, help="For 'headway serve': the end of a pipe that ends with it."
+)
 @run_options
 @where_options
 def resume(job: str | None, **options: Any) -> int:
@@ -73,6 +78,15 @@ def _output_without_out(kind: FileJobKind, job: Job) -> str:
     return f"{job.name}.results.jsonl"
 
 
+def _for_an_engine(flags: RunFlags, pipe: int) -> RunFlags:
+    """The flags of a run that belongs to an engine: it ends with its process, and its results stay in the database."""
+    from headway.jobs.output_options import IN_DATABASE
+    from headway.wiring.serving.job_process import end_with
+
+    end_with(pipe)
+    return msgspec.structs.replace(flags, output=IN_DATABASE, served=True)
+
+
 def _nothing_failed(config: Config, store: Store, job: Job) -> str:
     """The answer of `retry --failed` if no unit has failed."""
     from headway.cli.shared.resume_hint import next_step, resume_command
@@ -92,6 +106,7 @@ def _resume(
     *,
     only_failed: bool = False,
     units: tuple[str, ...] = (),
+    served: int | None = None,
     config: Path | None,
     db: str | None,
     quiet: bool,
@@ -146,5 +161,7 @@ def _resume(
             as_json=as_json,
             **flags,
         )
+        if served is not None:
+            run_flags = _for_an_engine(run_flags, served)
         with reopened(settings, store, job, run_flags) as ready:
             return run_job.run_ready(ready, detachment, progress=progress, quiet=quiet, as_json=as_json)

@@ -18,9 +18,14 @@ from headway.stores.records import Job, JobEvent, UnknownOutcome
 class ProgressFile(Observer):
     """An observer that writes the file. Each version is one consistent state of the run."""
 
-    def __init__(self, path: Path, more: Callable[[], Mapping[str, Any]] = dict) -> None:
-        """`more`: further fields, those that a kind of job has."""
-        self._path, self._more = path, more
+    def __init__(
+        self,
+        path: Path,
+        more: Callable[[], Mapping[str, Any]] = dict,
+        publish: Callable[[bytes], None] = lambda data: None,
+    ) -> None:
+        """`more`: further fields, those that a kind of job has. `publish` gets the same for other machines."""
+        self._path, self._more, self._publish = path, more, publish
         self._agents: dict[int, AgentActivity] = {}
         self._last: View | None = None
 
@@ -42,6 +47,7 @@ class ProgressFile(Observer):
         try:
             fields = progress_fields(view, self._agents.values())
             data = msgspec.json.encode({"version": VERSION, **fields, **self._more()}) + b"\n"
+            self._publish(data)
             write_own(self._path, JOB_LEVELS, data, make=True)
         except OSError:
             return  # A run continues without its progress file.

@@ -72,6 +72,8 @@ def output_text(output: OutputOptions) -> str:
     """Where results go."""
     if output.is_stdout:
         return "standard output"
+    if output.form == "none":
+        return "in the database ('headway export' writes them)"
     first = shown_path(output.path) + ("/" if output.form == "folder" else "")
     return ", ".join([first, *map(shown_path, output.more)])
 

@@ -228,13 +228,14 @@ class Engine(SchedulerDriver):
             for timer in (self._wake, self._look):
                 if timer is not None:
                     timer.cancel()
+            in_flight = self._sender.in_flight
             await self._sender.close()
             if not self._done.cancelled() and self._done.exception() is None:
                 self._recorder.learn()
                 self._recorder.finish_samples()
             await self._recorder.close()
         if self._recorder.failure is not None:
-            raise self._recorder.failure
+            raise self._recorder.final_failure(in_flight)
         lanes_alone = self._scheduler.mode == "run"
         state = state_after(reason, self._totals, cancelled=self._control.cancelled, lanes_alone=lanes_alone)
         if self._spec.first and reason == "complete" and self._totals.ended < self._totals.total:
@@ -246,6 +247,8 @@ class Engine(SchedulerDriver):
         def record_end(store: Store) -> State:
             ended = self._spec.end_state(store, self._totals, state)
             self._recorder.end_run(ended, unfinished, end_text(ended, self._totals))
+            if self._scheduler.paused:
+                store.submissions.keep(self._spec.job.id)
             return ended
 
         state = await self._recorder.in_thread(record_end)
@@ -462,12 +465,18 @@ class Engine(SchedulerDriver):
         self._give_up_unsent()
 
     def _give_up_unsent(self) -> None:
-        if self._interruptions == 1 and not self._done.done() and self._recorder.is_away:
+        waits = self._recorder.is_away or self._sender.is_held
+        if self._interruptions == 1 and not self._done.done() and waits:
             self._sender.give_up_unsent()
 
     def _listen(self) -> None:
         """Read the commands of other terminals and the claims of other jobs, one read at a time."""
         self._give_up_unsent()
+        lease = self._recorder.store.lease
+        if lease is not None and lease.lost is not None:
+            self._broke(lease.lost)
+            return
+        self._sender.send_held()
         if not self._polling:
             self._polling = True
             self._recorder.read(self._poll, self._polled)

@@ -30,11 +30,12 @@ from headway.engine.recording.attempt_records import add_attempt
 from headway.engine.recording.lane_records import RestoredLane, lane_row
 from headway.engine.recording.lane_sampler import LaneSampler
 from headway.engine.store_reader import StoreReader
+from headway.errors import JobTaken
 from headway.reason_text import notice_text
 from headway.stores.journal import replay
 from headway.stores.records import Attempt, JobEvent, State, StoredLane, UnitChange, UnknownOutcome
 from headway.stores.store import Store
-from headway.stores.write_batch import Grow, WriteBatch
+from headway.stores.write_batch import Grow, WriteBatch, with_losses
 from headway.stores.writer import Outage, Writer
 
 #: How long a change that nothing waits for may wait for others to share its fsync.
@@ -225,6 +226,13 @@ class Recorder:
             if not fetch.done():
                 fetch.set_exception(error)
         self._on_failed(error)
+
+    def final_failure(self, in_flight: int) -> Exception:
+        """Why the records failed, at the end of the run. `in_flight`: how many requests were cancelled because of it."""
+        assert self.failure is not None
+        if isinstance(self.failure, JobTaken):
+            return with_losses(self.failure, self._writer.unrecorded(), in_flight)
+        return self.failure
 
     def _from_thread(self, act: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(act)

@@ -83,6 +83,9 @@ class RequestSender:
         if self._attachments is not None or spec.listener is not None or spec.tracer is not None:
             self._plain_lanes.clear()
         self._connections = ReadyConnections(spec.lanes, source.remaining)
+        #: Without it nothing is sent; None: the lock of the job is enough. And what waits for it.
+        self._lease = recorder.store.lease
+        self._unsent: list[tuple[RequestFlight, Request]] = []
 
     def _other_request(self, index: int) -> Request | None:
         """The request of a unit that does not send its own."""
@@ -158,7 +161,28 @@ class RequestSender:
             if request is not None:
                 self._send(flight, request)
 
+    def send_held(self) -> None:
+        """Send what has waited for the lease of the job, if that is held again."""
+        if self._unsent and self._may_send():
+            unsent, self._unsent = self._unsent, []
+            for flight, request in unsent:
+                if self._flights.get(flight.index) is flight and flight.task is None:
+                    self._send(flight, request)
+
+    def _may_send(self) -> bool:
+        """Whether the job is still this process's own: its lease has not ended by the clock of this machine."""
+        return self._lease is None or self._lease.holds()
+
+    def _hold(self, flight: RequestFlight, request: Request) -> None:
+        self._unsent.append((flight, request))
+        if not flight.delayed:
+            flight.delayed = True
+            self._tell(events.Delayed(flight.index))
+
     def _send(self, flight: RequestFlight, request: Request) -> None:
+        if not self._may_send():
+            self._hold(flight, request)
+            return
         # Not the loop's time, which stands still for a whole round: records must show the order of events.
         flight.started_at = time.monotonic()
         self._recorder.batch.running[flight.index] = time.time()
@@ -252,9 +276,19 @@ class RequestSender:
         self._tell(events.Cancelled(index, sent=False))
 
     def give_up_unsent(self) -> None:
-        """The run is to stop and its database is away: units that have started and wait for it are not sent."""
+        """The run is to stop, and its database is away or the job's lease was not renewed: units that have started and wait are not sent."""
         for index in [flight.index for flight in self._flights.values() if flight.task is None]:
             self.cancel(index)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are on their way."""
+        return sum(flight.task is not None and not flight.task.done() for flight in self._flights.values())
+
+    @property
+    def is_held(self) -> bool:
+        """Whether anything waits for the lease of the job."""
+        return bool(self._unsent)
 
     async def close(self) -> None:
         """Cancel what is left, and wait for it."""

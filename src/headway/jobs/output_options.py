@@ -20,8 +20,8 @@ from headway.stores.output_lock import real_path
 
 #: The order of rows in an output file.
 Order = Literal["input", "completion"]
-#: A stream is standard output, a device or a pipe: it is written once, and never read, locked or replaced.
-OutputForm = Literal["file", "folder", "stream"]
+#: A stream is standard output, a device or a pipe: it is written once, and never read, locked or replaced. "none": results stay in the database.
+OutputForm = Literal["file", "folder", "stream", "none"]
 
 STDOUT: Final = "-"
 #: Other names of standard output.
@@ -50,7 +50,9 @@ class OutputOptions(msgspec.Struct, frozen=True):
 
     @property
     def recorded(self) -> str:
-        """The output in the job's record."""
+        """The output in the job's record; "": there is none."""
+        if self.form == "none":
+            return ""
         return f"{self.path}/" if self.form == "folder" else str(self.path)
 
     @property
@@ -73,6 +75,10 @@ class OutputOptions(msgspec.Struct, frozen=True):
         if _is_stream(path):
             return msgspec.structs.replace(self, path=path.absolute(), form="stream")
         return msgspec.structs.replace(self, path=real_path(path), form="file")
+
+
+#: The results of a job that an engine runs: 'headway export' writes them, on any machine.
+IN_DATABASE: Final = OutputOptions(Path(), form="none")
 
 
 class _ReplacedStdout(io.RawIOBase):

@@ -57,7 +57,7 @@ class StoreMetrics:
     def _exposition(self, store: Store) -> Exposition:
         jobs = store.jobs()
         running = [job for job in jobs if job.finished_utc is None and self._jobs.is_live(job.name)]
-        progress = {job.name: read_progress(self._jobs.folder / job.name) for job in running}
+        progress = {job.name: read_progress(self._jobs, job.name) for job in running}
         names = {
             lane.id: lane.name for lane in sorted(store.lanes(), key=lambda lane: -(lane.updated_utc or 0.0))
         }

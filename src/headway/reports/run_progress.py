@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -20,8 +19,7 @@ from headway.reports.flows.node_progress import (
     nodes_of_view,
     status_counts,
 )
-from headway.stores.files import read_own
-from headway.stores.job_lock import JOB_LEVELS
+from headway.stores.job_lock import JobPlaces
 from headway.stores.older_reasons import lane_wait
 
 #: The fields that many jobs do not have.
@@ -185,11 +183,12 @@ def _lane(lane: LaneView, utc_offset_s: float) -> LaneProgress:
     )
 
 
-def read_progress(folder: Path) -> Progress | None:
-    """The last progress that the process of a job wrote; None if it cannot be read."""
+def read_progress(jobs: JobPlaces, job: str) -> Progress | None:
+    """The last progress that the process of a job wrote, on any machine; None if it cannot be read."""
+    written = jobs.progress(job)
     try:
-        return msgspec.json.decode(read_own(folder / "progress.json", JOB_LEVELS), type=Progress)
-    except (OSError, msgspec.DecodeError):
+        return None if written is None else msgspec.json.decode(written, type=Progress)
+    except msgspec.DecodeError:
         return None
 
 

@@ -65,7 +65,7 @@ def status_report(store: Store, job: Job, places: JobPlaces) -> StatusReport:
     per_lane = _per_lane(store, job)
     if not live:
         per_lane = {name: _without_process(counts) for name, counts in per_lane.items()}
-    progress = read_progress(folder) if live else None
+    progress = read_progress(places, job.name) if live else None
     stops: dict[str, EndReason] = {}
     stops |= stops_left(store, job) if progress is None else stops_now(progress)
     nodes = {} if progress is None else progress.nodes

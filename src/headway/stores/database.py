@@ -14,8 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from headway.stores.job_lock import JobLease
+
 #: Positional for `?` and `?1`, a mapping for `:name`.
 Values = Sequence[Any] | Mapping[str, Any]
+
+
+#: What a database tells of: commands for a job, a change of a job, work for engines that wait.
+Work = Literal["commands", "jobs", "work"]
 
 
 class Database(Protocol):
@@ -43,7 +49,7 @@ class Database(Protocol):
     def description(self) -> str:
         """The database, its version and its schema, for people."""
 
-    def heard(self, what: Literal["commands", "jobs"], job: int) -> bool:
+    def heard(self, what: Work, job: int) -> bool:
         """Whether these records of a job may have changed since the last call. Asks no server; a database that cannot tell says yes."""
 
     def wait_for_change(self, job: int, seconds: float) -> None:
@@ -59,6 +65,9 @@ class Database(Protocol):
         """How long a statement that reads, or the beginning of a transaction, waits for a server that is away; then it raises `StoreAway`.
         None: as long as usual."""
 
+    def set_fence(self, lease: JobLease | None) -> None:
+        """From now on a transaction raises `JobTaken` at its beginning, unless this lease still has its job. None: no lease is asked for."""
+
     def abandon(self) -> None:
         """Wait no longer. May be called by any thread."""
 
@@ -69,7 +78,7 @@ class Database(Protocol):
 class NeverAway:
     """The parts of the contract that are about a server, for a database without one."""
 
-    def heard(self, what: Literal["commands", "jobs"], job: int) -> bool:
+    def heard(self, what: Work, job: int) -> bool:
         """A look costs less than the question whether it is needed."""
         return True
 
@@ -87,6 +96,9 @@ class NeverAway:
 
     def set_patience(self, seconds: float | None) -> None:
         """There is nothing to wait for."""
+
+    def set_fence(self, lease: JobLease | None) -> None:
+        """A file has no leases: the lock of a job ends with its process, on one machine."""
 
     def abandon(self) -> None:
         """There is nothing to wait for."""

@@ -14,15 +14,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Protocol, Self
 
-from headway.errors import JobBusy, StoreError
-from headway.stores.files import ForeignFile, open_own
+from headway.errors import JobBusy, JobTaken, StoreError
+from headway.stores.files import ForeignFile, open_own, read_own
 
 #: The folders above a job's files that belong to Headway: `jobs` and the job's folder.
 JOB_LEVELS: Final = 2
 #: The errors of file systems without locks.
 NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK})
+#: A number that is new whenever a machine starts.
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 #: How long a new owner waits for the previous one to exit.
 PATIENCE_S: Final = 0.1
 STEP_S: Final = 0.005
@@ -40,6 +42,8 @@ class JobLock:
         self.job = job
         self._temporary = temporary
         self._file: int | None = None
+        #: Which lock this is among those of all machines, while it is held: whoever held it before is dead. "": that is not known.
+        self.place = ""
 
     def __enter__(self) -> Self:
         give_up_at = time.monotonic() + PATIENCE_S
@@ -69,11 +73,12 @@ class JobLock:
             ) from error
         try:
             has_lock = lock_patiently(self._file)
+            self.place = _place_of(self._file)
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 self._close()
                 raise
-            has_lock = True  # The store still notices a second run.
+            has_lock, self.place = True, ""  # The store still notices a second run.
         if not has_lock:
             raise JobBusy(self._busy_message(), hint=f"watch it with 'headway status {self.job}'")
         if not self._is_in_place(self._file):
@@ -109,17 +114,81 @@ class JobLock:
             self._file = None
 
 
+class JobLease(Protocol):
+    """The right to run a job for some seconds, which its owner renews. A database server gives it; a file on one machine needs none."""
+
+    @property
+    def number(self) -> tuple[str, int]:
+        """The job, and the number of this lease of it. A job has a new number whenever another process takes it."""
+
+    def holds(self) -> bool:
+        """Whether the owner may start something new. By its own clock: False if it could not renew the lease in time."""
+
+    @property
+    def lost(self) -> JobTaken | None:
+        """The error for the owner if another process has taken the job."""
+
+    def publish(self, progress: bytes) -> None:
+        """Have other machines see how the run is. Returns at once; some are left out if they come often."""
+
+
+class JobServer(Protocol):
+    """What a database server knows of the processes of jobs."""
+
+    def is_running(self, job: str, free: Callable[[], str]) -> bool:
+        """Whether a process runs the job now, on any machine. `free`: the place of the job's lock on this machine, if no process holds it."""
+
+    def progress(self, job: str) -> bytes | None:
+        """How a run is, as its process has published it."""
+
+
 class JobPlaces(NamedTuple):
     """Where jobs have their small files, and which of them a process runs now."""
 
     #: With a folder for each job.
     folder: Path
     #: Says it by the name of a job; None: the locks in the folders say it.
-    running: Callable[[str], bool] | None = None
+    server: JobServer | None = None
 
     def is_live(self, job: str) -> bool:
         """Whether a process runs the job now: it holds the job's lock."""
-        return is_locked(self.folder / job / "lock") if self.running is None else self.running(job)
+        path = self.folder / job / "lock"
+        return (
+            is_locked(path) if self.server is None else self.server.is_running(job, lambda: free_place(path))
+        )
+
+    def progress(self, job: str) -> bytes | None:
+        """What the process of a job has written last about its run (`progress.json`). None: it cannot be read."""
+        if self.server is not None:
+            return self.server.progress(job)
+        try:
+            return read_own(self.folder / job / "progress.json", JOB_LEVELS)
+        except OSError:
+            return None
+
+
+def free_place(path: Path) -> str:
+    """The place of a lock that exists and that no process holds; "": there is none, or that is not known."""
+    try:
+        file = _open_existing(path)
+    except OSError:
+        return ""
+    try:
+        return _place_of(file) if _try_lock(file) else ""
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
+
+
+def _place_of(file: int) -> str:
+    """The start of this machine's system and the file. In a container the same name is another file."""
+    try:
+        boot = _BOOT.read_text().strip()
+    except OSError:
+        return ""
+    status = os.fstat(file)
+    return f"{boot}:{status.st_dev}:{status.st_ino}"
 
 
 def is_locked(path: Path) -> bool:

@@ -156,6 +156,15 @@ class Journal:
             self.path.unlink()
             sync_folder(self.path.parent)
 
+    def set_aside(self) -> Path | None:
+        """Keep the file under another name: its results cannot be recorded. Returns that; None: there is no file."""
+        if not self.path.exists():
+            return None
+        aside = self.path.with_name(f"{self.path.name}.not-recorded")
+        os.replace(self.path, aside)
+        self.clear()
+        return aside
+
     def _append(self, record: JournalEntry | CommitTried) -> None:
         data = _encode(record)
         if self._file is None:
@@ -237,7 +246,7 @@ def replay(store: Store, journal: Journal) -> str:
         journal.clear()
         return ""
     if any(entry.store != journal.store for entry, _ in entries):
-        return f"the results in {_set_aside(journal)} are of another database, and not recorded"
+        return f"the results in {journal.set_aside()} are of another database, and not recorded"
     ended = 0
     try:
         for number, (entry, transactions) in enumerate(entries):
@@ -245,13 +254,6 @@ def replay(store: Store, journal: Journal) -> str:
             if not any(store.was_committed(transaction) for transaction in transactions):
                 store.commit_again(entry.batch(), partial(journal.tried, number))
     except JobTaken:
-        return f"another run has taken the job since: the results in {_set_aside(journal)} are not recorded"
+        return f"another run has taken the job since: the results in {journal.set_aside()} are not recorded"
     journal.clear()
     return f"{ended} units that ended while the database was away are recorded now"
-
-
-def _set_aside(journal: Journal) -> Path:
-    aside = journal.path.with_name(f"{journal.path.name}.not-recorded")
-    os.replace(journal.path, aside)
-    journal.clear()
-    return aside

@@ -1171,3 +1171,19 @@ SELECT lane, reason, sum(seconds) FROM lane_waits GROUP BY lane, reason;
 
 -- name: set_settings
 UPDATE jobs SET settings = ? WHERE id = ?;
+
+-- name: submit_job
+INSERT INTO submissions (job, wanted, submitted_utc) VALUES (?, 1, ?)
+ON CONFLICT (job) DO UPDATE SET wanted = 1, submitted_utc = excluded.submitted_utc, claimed_until = 0;
+
+-- name: submitted_jobs
+-- Those that an engine may have to run. A running one is left alone while its process lives.
+SELECT job, wanted FROM submissions JOIN jobs ON jobs.id = submissions.job
+WHERE wanted = 1 OR state IN ('running', 'interrupted') ORDER BY submitted_utc, job;
+
+-- name: claim_submission
+-- Where engines on several machines claim, the clock of the server counts.
+UPDATE submissions SET claimed_until = ?1 + ?2 WHERE job = ?3 AND claimed_until <= ?1 RETURNING job;
+
+-- name: forget_submission
+DELETE FROM submissions WHERE job = ?;

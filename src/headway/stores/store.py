@@ -24,6 +24,7 @@ from headway.stores.attempt_figures import AttemptFigures
 from headway.stores.client_claims import ClientClaims
 from headway.stores.commit import add_units, check_owner, record, run_again
 from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
+from headway.stores.job_lock import JobLease
 from headway.stores.lane_tally import LaneTally
 from headway.stores.records import (
     COUNTED,
@@ -76,6 +77,7 @@ from headway.stores.row_conversion import (
     uid,
 )
 from headway.stores.samples import FORGET_SAMPLES, Samples
+from headway.stores.submissions import Submissions
 from headway.stores.unchanged_rows import UnchangedRows
 from headway.stores.unit_lists import UnitLists
 from headway.stores.write_batch import Grow, GrownUnits, WriteBatch, counters_contradicted
@@ -101,7 +103,8 @@ _FORGET_UNITS: Final = (
 )  # fmt: skip
 _FORGET_JOB: Final = (
     "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims",
-    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", *FORGET_SAMPLES, "forget_job",
+    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", "forget_submission", *FORGET_SAMPLES,
+    "forget_job",
 )  # fmt: skip
 
 
@@ -125,6 +128,10 @@ class Store:
         self.tally = LaneTally(db)
         #: Units in lists.
         self.lists = UnitLists(db)
+        #: Jobs for engines that wait.
+        self.submissions = Submissions(db)
+        #: Without it nothing may be written (`hold`).
+        self.lease: JobLease | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -802,6 +809,11 @@ class Store:
     def set_patience(self, seconds: float | None) -> None:
         """How long a query or the beginning of a transaction waits for a server that is away. None: as long as usual."""
         self._db.set_patience(seconds)
+
+    def hold(self, lease: JobLease | None) -> None:
+        """From now on nothing is written unless this lease still has its job (`JobTaken`). None: no lease is needed."""
+        self.lease = lease
+        self._db.set_fence(lease)
 
     def abandon(self) -> None:
         """Wait no longer for a server that is away. May be called by any thread."""

@@ -244,6 +244,19 @@ def counters_contradicted(job: int) -> StoreError:
     )
 
 
+def with_losses(error: JobTaken, results: int, in_flight: int) -> JobTaken:
+    """The error of a run that lost its job, with what that has cost: results that cannot be recorded any more, and requests that were cancelled."""
+    losses = [
+        f"{n:,} {what}{'' if n == 1 else 's'} of this run {'is' if n == 1 else 'are'} {how}"
+        for n, what, how in (
+            (results, "finished result", "not recorded"),
+            (in_flight, "request", "cancelled"),
+        )
+        if n
+    ]
+    return JobTaken("; ".join([error.message, *losses]), hint=error.hint)
+
+
 def job_taken(job: str, host: str | None, pid: int | None) -> JobTaken:
     """The error of a run that lost its job to the process `pid` on `host`. An empty `job`: the job was removed."""
     if not job:

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
-from headway.errors import CommitUnknown, StoreAway
+from headway.core.unit_states import Status
+from headway.errors import CommitUnknown, JobTaken, StoreAway
 from headway.stores.journal import Journal
 from headway.stores.store import Store
 from headway.stores.write_batch import BatchMark, WriteBatch
@@ -64,6 +65,8 @@ class Writer:
         self.batch = new_batch()
         self._condition = threading.Condition()
         self._queue: list[WriteBatch] = []
+        #: Taken by the thread, and not committed.
+        self._open_batches: list[WriteBatch] = []
         self._closing = False
         self._busy = False
         self._thread = threading.Thread(target=self._run, name="headway-writer", daemon=True)
@@ -105,15 +108,23 @@ class Writer:
             self._condition.notify()
         self._thread.join()
 
+    def unrecorded(self) -> int:
+        """How many units have succeeded of which the database has nothing. Called after `close`."""
+        batches = (*self._open_batches, *self._queue, self.batch)
+        return sum(change.status == Status.SUCCEEDED for batch in batches for _, change in batch.units)
+
     def _run(self) -> None:
         try:
             with self._open() as store:
                 if self._outage is not None:
                     store.set_patience(0.0)
                 while (batch := self._next()) is not None:
+                    self._open_batches.append(batch)
                     self._commit(store, batch)
         except Exception as error:  # Any error: the engine must know that nothing is recorded any more.
             failure = error
+            if isinstance(error, JobTaken) and self._outage is not None:
+                self._outage.journal.set_aside()
             self._call(lambda: self._failed(failure))
 
     def _commit(self, store: Store, batch: WriteBatch) -> None:
@@ -134,6 +145,7 @@ class Writer:
 
     def _committed_one(self, batch: WriteBatch) -> None:
         self.commits += 1
+        self._open_batches.remove(batch)
         with self._condition:
             self._busy = False  # Before the engine is called: it calls `kick`.
         self._report(batch)
@@ -150,6 +162,7 @@ class Writer:
         closed_at: float | None = None
         while waiting:
             for batch in self._handed_over():
+                self._open_batches.append(batch)
                 waiting.append(OpenBatch(batch, batch.mark()))
                 waiting[-1].entry = outage.journal.add(batch)
             try:

@@ -28,7 +28,7 @@ from headway.wiring.store_access import job_lock, open_store
 def frame_job(config: Config, source: FrameSource) -> Iterator[tuple[Store, Job]]:
     """The job of a frame with its lock: an earlier one with the same rows and question, or a new one."""
     with open_store(config) as store:
-        router, locks = Router(config), partial(job_lock, config)
+        router, locks = Router(config), partial(job_lock, config, store=store)
         while True:
             clear_remains(store, source.digest, locks)
             new = NewJob(

@@ -30,7 +30,7 @@ from headway.stores.records import Job, NewJob
 from headway.stores.store import Store
 from headway.wiring.run_execution import EXIT_CODES
 from headway.wiring.run_plan import RunFlags, check_route, plan_of
-from headway.wiring.store_access import job_folder, job_lock, open_store
+from headway.wiring.store_access import job_folder, job_lock, open_store, same_store
 
 
 class AnswerReader(Observer, AttemptListener, Protocol):
@@ -51,7 +51,7 @@ def recorded(config: Config, question: Question, warn: Callable[[str], None]) ->
         )
         new = NewJob(name, ASK, question.name, question.digest, "", time.time(), form)
         check = check_route(config, os.environ)
-        with job_lock(config, name):
+        with job_lock(config, name, store):
             try:
                 with store.one_commit():
                     added = store.add_job(new)
@@ -77,7 +77,7 @@ def run_question(config: Config, store: Store, job: Job, reader: AnswerReader) -
     """Send the question and wait for its answers."""
     flags = RunFlags(OutputOptions(Path()), taken_utc=time.time(), listener=reader)
     plan = msgspec.structs.replace(plan_of(config, store, job, flags, os.environ), out="")
-    engine = Engine(lambda: open_store(config), plan, [reader])
+    engine = Engine(lambda: same_store(config, store), plan, [reader])
 
     async def main() -> RunResult:
         for check in plan.checks:

@@ -1,4 +1,5 @@
-"""The reports of a job whose results are a view: written at the end of every run, also of one that was interrupted."""
+"""The results of a run: reports of a job whose results are a view (written at the end of every run, also of one that was interrupted),
+files that the job's kind writes, or none."""
 
 from __future__ import annotations
 
@@ -43,10 +44,34 @@ class ReportFiles:
         """Nothing is open."""
 
 
+class NoFiles:
+    """The results of a job stay in the database."""
+
+    def look(self) -> None:
+        """There is nothing to look at."""
+
+    def open(self) -> None:
+        """There is nothing to open."""
+
+    def ended(self, indexes: Iterable[int]) -> None:
+        """They are in the database."""
+
+    def advance(self) -> None:
+        """There is nothing to write."""
+
+    def finish(self) -> None:
+        """There is nothing to write."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def output_of_kind(
     kind: FileJobKind, open_store: Callable[[], Store], job: Job, options: OutputOptions
 ) -> JobOutput:
     """The writer of the results of a run."""
+    if options.form == "none":
+        return NoFiles()
     if isinstance(kind, ReportKind) and options.form == "folder":
         from headway.wiring.reviews.review_folder import (
             ReviewFolder,

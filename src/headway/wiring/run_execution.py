@@ -32,7 +32,7 @@ from headway.wiring.output_observer import OutputObserver
 from headway.wiring.report_files import output_of_kind
 from headway.wiring.run_plan import RunFlags, baseline, more_outputs, plan_of, safe_cells, text_only
 from headway.wiring.run_stores import RunStores
-from headway.wiring.store_access import job_folder, open_store
+from headway.wiring.store_access import job_folder, open_store, same_store
 
 _STOPPING: Final = "stopping: no new units start, units in flight finish (press Ctrl-C again to cancel them)"
 _CANCELLING: Final = "cancelling the units in flight (press Ctrl-C once more to exit at once)"
@@ -64,6 +64,8 @@ def _output_options(config: Config, job: Job, flags: RunFlags) -> OutputOptions:
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
     """Write the output of a job from the store, without a run."""
     kind, options = file_kind_of(job), _output_options(config, job, flags)
+    if options.form == "none":
+        return
     with open_store(config) as store:
         kind.claim_output(options, job.name, store=store)
     output = output_of_kind(kind, lambda: open_store(config), job, options)
@@ -94,7 +96,7 @@ def run(
     folder = job_folder(config, job.name)
     clear_run_error(folder)
     try:
-        return _perform(config, plan, flags, watching, observers)
+        return _perform((config, store), plan, flags, watching, observers)
     except JobTaken:
         raise  # The job belongs to another process.
     except (HeadwayError, OSError) as error:
@@ -112,17 +114,22 @@ def _failed_before(store: Store, job: Job, stay: Collection[int]) -> int:
 
 
 def _perform(
-    config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[Display], observers: Sequence[Observer]
+    place: tuple[Config, Store],
+    plan: RunSpec,
+    flags: RunFlags,
+    watching: Sequence[Display],
+    observers: Sequence[Observer],
 ) -> RunResult:
-    """Run the job to its end."""
-    job = plan.job
+    """Run the job to its end. The store of the `place` has the lease of the job."""
+    (config, owner), job = place, plan.job
     kind, options = file_kind_of(job), _output_options(config, job, flags)
 
     def open_records() -> Store:
-        return open_store(config)
+        return same_store(config, owner)
 
-    with open_records() as store:
-        kind.claim_output(options, job.name, store=store)
+    if options.form != "none":
+        with open_records() as store:
+            kind.claim_output(options, job.name, store=store)
     stores = RunStores(open_records)
 
     def new_output() -> JobOutput:
@@ -130,7 +137,9 @@ def _perform(
 
     output = new_output()
     writing = OutputObserver(output, stores.go_on)
-    progress = ProgressFile(job_folder(config, job.name) / "progress.json", getattr(output, "progress", dict))
+    lease, path = owner.lease, job_folder(config, job.name) / "progress.json"
+    publish = _nobody if lease is None else lease.publish
+    progress = ProgressFile(path, getattr(output, "progress", dict), publish)
     engine = Engine(stores.open, plan, [writing, progress, *watching, *observers])
     writing.when_closed(engine.interrupt)
     if options.form != "stream":  # Rows on a stream cannot be taken back.
@@ -157,6 +166,10 @@ def _perform(
     collect_rarely()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main())
+
+
+def _nobody(progress: bytes) -> None:
+    """With a file as the store, other processes of this machine read `progress.json`."""
 
 
 def _say_on_all(watching: Sequence[Display], text: str) -> None:

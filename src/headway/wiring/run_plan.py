@@ -41,6 +41,7 @@ from headway.providers.scrubber import secrets_in_environment
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job, StoredRoute
 from headway.stores.store import Store
+from headway.stores.submissions import SERVED
 from headway.wiring.agent_work import SETTING as AGENTS
 from headway.wiring.agent_work import AgentOptions, AgentWork
 from headway.wiring.budget_reserves import open_inputs, reserves
@@ -110,6 +111,8 @@ class RunFlags(msgspec.Struct, frozen=True):
     then: ThenUnit = ThenUnit()
     #: How the run is watched from outside.
     watch: WatchFlags = WatchFlags()
+    #: Whether an engine that waits for jobs runs it: it leaves the job to others when it is stopped.
+    served: bool = False
     #: Makes what follows units and attempts for another system; None: nothing does.
     trace: TraceFactory | None = None
 
@@ -256,6 +259,7 @@ def _run_settings(config: Config, job: Job, routes: Sequence[StoredRoute], flags
         **({BUDGET: own} if (own := job.settings.get(BUDGET)) == config.run.max_cost_usd else {}),
         "order": flags.output.order,
         "serial": flags.serial,
+        **({SERVED: True} if flags.served else {}),
         "safe_cells": safe_cells(job, flags),
         "text_only": text_only(job, flags),
         "more_outputs": [str(path) for path in more_outputs(job, flags)],

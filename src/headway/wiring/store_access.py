@@ -23,7 +23,7 @@ from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 
 if TYPE_CHECKING:
-    from headway.stores.postgres.job_lock import RunningJobs
+    from headway.stores.postgres.running_jobs import RunningJobs
     from headway.stores.writer import Outage
 
 #: The file of a job with results that wait for a database server.
@@ -149,8 +149,8 @@ def outage_at(db: str, job: str, say: Callable[[str], None]) -> Outage | None:
 
 def job_places(config: Config) -> JobPlaces:
     """Where jobs have their small files, and which of them a process runs now."""
-    running = _running_jobs(config.db).is_running if "://" in config.db else None
-    return JobPlaces(jobs_folder(config), running)
+    server = _running_jobs(config.db) if "://" in config.db else None
+    return JobPlaces(jobs_folder(config), server)
 
 
 #: The database that was asked last, and one connection for all questions about it.
@@ -160,7 +160,7 @@ _asked: dict[str, RunningJobs] = {}
 def _running_jobs(db: str) -> RunningJobs:
     _require_driver()
     from headway.stores.postgres.address import parse_address
-    from headway.stores.postgres.job_lock import RunningJobs
+    from headway.stores.postgres.running_jobs import RunningJobs
 
     if db not in _asked:
         while _asked:
@@ -170,18 +170,18 @@ def _running_jobs(db: str) -> RunningJobs:
     return _asked[db]
 
 
-def job_lock(config: Config, job: str) -> AbstractContextManager[Any]:
-    """The lock that the process which runs the job holds."""
-    return _lock(config.db, job, JobLock(job_folder(config, job) / "lock", job))
+def job_lock(config: Config, job: str, store: Store | None = None) -> AbstractContextManager[Any]:
+    """The lock that the process which runs the job holds. `store` writes nothing once another process has taken the job."""
+    return _lock(config.db, job, JobLock(job_folder(config, job) / "lock", job), store)
 
 
-def job_lock_at(db: str, job: str) -> AbstractContextManager[Any]:
+def job_lock_at(db: str, job: str, store: Store | None = None) -> AbstractContextManager[Any]:
     """The lock of a job for a caller without a configuration. A program's job has no other files: nothing of it is left at the end."""
     folder = _home(db, Path.cwd()) / "jobs" / job
-    return _lock(db, job, JobLock(folder / "lock", job, temporary=True))
+    return _lock(db, job, JobLock(folder / "lock", job, temporary=True), store)
 
 
-def _lock(db: str, job: str, local: JobLock) -> AbstractContextManager[Any]:
+def _lock(db: str, job: str, local: JobLock, store: Store | None) -> AbstractContextManager[Any]:
     """The lock of the folder keeps other processes of this machine from its files; the lock of the server is for all machines."""
     if "://" not in db:
         return local
@@ -189,4 +189,11 @@ def _lock(db: str, job: str, local: JobLock) -> AbstractContextManager[Any]:
     from headway.stores.postgres.address import parse_address
     from headway.stores.postgres.job_lock import PostgresJobLock
 
-    return PostgresJobLock(parse_address(db), job, local)
+    return PostgresJobLock(parse_address(db), job, local, store)
+
+
+def same_store(config: Config, store: Store) -> Store:
+    """Another connection of the process that runs a job, with the lease that `store` has."""
+    opened = open_store(config)
+    opened.hold(store.lease)
+    return opened

@@ -63,7 +63,7 @@ def submitted(
         if flags.only_failed and (options.fresh or find(store, config, source) is None):
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
         _must_have_run(store, source)
-        locks = partial(job_lock, config)
+        locks = partial(job_lock, config, store=store)
         while True:
             clear_remains(store, source.digest, locks)
             job, is_new = find_or_add(store, config, source, flags.output.recorded, options=options)
@@ -89,7 +89,11 @@ def submitted(
 @contextmanager
 def reopened(config: Config, store: Store, job: Job, flags: RunFlags) -> Iterator[ReadyJob]:
     """An earlier job, with its locks."""
-    with job_lock(config, job.name), _tree_lock(config, store, job), _output_lock(flags.output, job.name):
+    with (
+        job_lock(config, job.name, store),
+        _tree_lock(config, store, job),
+        _output_lock(flags.output, job.name),
+    ):
         latest = store.job(job.name) or job  # Another process may have finished it a moment ago.
         yield ReadyJob(config, store, latest, flags.taken())
 
@@ -181,7 +185,7 @@ def _tree_lock(config: Config, store: Store, job: Job) -> AbstractContextManager
 
 def _output_lock(output: OutputOptions, job: str) -> AbstractContextManager[object]:
     """The lock of an output. A stream has none."""
-    return nullcontext() if output.form == "stream" else OutputLock(output.lock_path, job)
+    return nullcontext() if output.form in ("stream", "none") else OutputLock(output.lock_path, job)
 
 
 def output_of(job: Job, source: JobSource, output: OutputOptions) -> OutputOptions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -36,14 +35,16 @@ def command(
     """Show JOB (default: the latest) as the terminal that runs it does, until it ends: then its summary is printed, and the exit code
     is the job's. Ctrl-C ends the view and not the job. In a pipe, lines are printed as with --progress plain.
 
-    If no process is running the job, the summary of its latest run is printed.
+    If no process is running the job, the summary of its latest run is printed. A job that was submitted is waited for, until an engine
+    has run it to its end. If the records are on a server, this works on every machine.
     """
     from headway.cli.shared import workspace
 
     settings = workspace.settings(config, db)
     with workspace.open_read_only(settings) as store:
         chosen = workspace.choose_job(store, job, quiet=quiet or as_json)
-        if workspace.is_live(settings, chosen) and not _watch(settings, store, chosen, progress, quiet=quiet):
+        is_there = workspace.is_live(settings, chosen) or _waits_for_engine(store, chosen)
+        if is_there and not _watch(settings, store, chosen, progress, quiet=quiet):
             return _detached(chosen)
         return _show_end(settings, store, chosen, quiet=quiet, as_json=as_json)
 
@@ -55,10 +56,13 @@ def _watch(config: Config, store: Store, job: Job, progress: str, *, quiet: bool
 
     display = display_for(progress, quiet=quiet)
     try:
-        look = _looker(config, store, job, display)
-        while workspace.is_live(config, job):
+        look, is_told = _looker(config, store, job, display), False
+        while (is_live := workspace.is_live(config, job)) or _waits_for_engine(store, job):
             look()
-            time.sleep(LOOK_S)
+            if not is_live and not is_told and display is not None:
+                display.say(f"no process runs job {job.name}: it waits for an engine ('headway serve')")
+            is_told = not is_live
+            store.wait_for_change(job.id, LOOK_S)
         look()
     except KeyboardInterrupt:
         return False
@@ -68,15 +72,24 @@ def _watch(config: Config, store: Store, job: Job, progress: str, *, quiet: bool
     return True
 
 
+def _waits_for_engine(store: Store, job: Job) -> bool:
+    """Whether the next engine takes the job: it was submitted, or its engine has died."""
+    from headway.stores.submissions import may_take
+
+    wanted = store.submissions.open().get(job.id)
+    latest = None if wanted is None else store.job_by_id(job.id)
+    return wanted is not None and latest is not None and may_take(latest, wanted=wanted)
+
+
 def _looker(config: Config, store: Store, job: Job, display: Display | None) -> Callable[[], None]:
     """Returns a function that shows what has happened since it was called before."""
     from headway.reports.run_progress import read_progress
     from headway.reports.watched_run import WatchedAgents, shown_events, view_of
-    from headway.wiring.store_access import job_folder
+    from headway.wiring.store_access import job_places
 
     if display is None:
         return lambda: None
-    folder, agents = job_folder(config, job.name), WatchedAgents()
+    places, agents = job_places(config), WatchedAgents()
     display.began(store.job(job.name) or job, [])
     earlier = store.events(job.id)
     began_utc = store.run_starts()[job.id]
@@ -90,7 +103,7 @@ def _looker(config: Config, store: Store, job: Job, display: Display | None) -> 
             last = event.id
             for shown in shown_events([event]):
                 display.noted(shown)
-        progress = read_progress(folder)
+        progress = read_progress(places, job.name)
         if progress is not None and progress.updated_utc >= began_utc:
             for activity in agents.changes(progress):
                 display.activity(activity)

@@ -91,6 +91,8 @@ class JobFeed:
 
     def _file_mark(self) -> object:
         """Something that differs if the process has written its progress."""
+        if self._place.jobs.server is not None:
+            return self._place.jobs.progress(self._name)
         try:
             info = os.stat(self._place.jobs.folder / self._name / "progress.json")
         except OSError:

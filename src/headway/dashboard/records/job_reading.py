@@ -67,4 +67,4 @@ def reading_of(place: RecordPlace, job: Job, *, with_progress: bool = True) -> J
     """A job as it is now. Without `with_progress` only a running job has its progress."""
     state = state_of(place.jobs, job)
     wanted = with_progress or state in LIVE
-    return JobReading(job, state, read_progress(place.jobs.folder / job.name) if wanted else None)
+    return JobReading(job, state, read_progress(place.jobs, job.name) if wanted else None)

@@ -91,7 +91,7 @@ class JobWatch:
 
     def _progress(self, job: Job, began_utc: float) -> Progress | None:
         """What the latest run has shown; None if that is of an earlier run."""
-        progress = read_progress(self._jobs.folder / job.name)
+        progress = read_progress(self._jobs, job.name)
         return progress if progress is not None and progress.updated_utc >= began_utc else None
 
 

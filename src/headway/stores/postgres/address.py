@@ -1,7 +1,8 @@
 """The address of a PostgreSQL store: `postgresql://USER@HOST/DATABASE?schema=NAME`. It never shows its secrets.
 
 What libpq knows may be in it (`sslmode`, `host` as a directory, several hosts), and its environment variables and password files count.
-`schema` is Headway's own: where the tables are, `headway` if it is left out.
+Two parameters are Headway's own: `schema` is where the tables are, `headway` if it is left out; `lease` is for how many seconds a job stays
+with a process that gives no sign of life.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from headway.errors import ConfigError
 
 SCHEMES: Final = ("postgresql", "postgres")
 DEFAULT_SCHEMA: Final = "headway"
+#: A lease outlasts short troubles of a network. When it has ended, another engine continues the job within some seconds.
+DEFAULT_LEASE_S: Final = 15.0
+LEASES_S: Final = (1.0, 3600.0)
+_OWN: Final = ("schema", "lease")
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,50}")
 
 
@@ -26,6 +31,7 @@ class Address(NamedTuple):
     schema: str
     shown: str
     secrets: tuple[str, ...]
+    lease_s: float = DEFAULT_LEASE_S
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r}, schema={self.schema!r})"
@@ -59,9 +65,24 @@ def parse_address(db: str) -> Address:
             f"'{schema}' cannot be the schema of a database",
             hint="use lower-case letters, digits and underscores: ?schema=NAME",
         )
-    kept = urlencode([(name, value) for name, value in options if name != "schema"])
+    kept = urlencode([(name, value) for name, value in options if name not in _OWN])
     libpq = f"postgresql://{_quoted(login)}{at}{place}" + (f"?{kept}" if kept else "")
-    return Address(libpq, schema, shown_address(db), _secrets(login, options))
+    return Address(libpq, schema, shown_address(db), _secrets(login, options), _lease_s(options))
+
+
+def _lease_s(options: list[tuple[str, str]]) -> float:
+    text = next((value for name, value in options if name == "lease"), str(DEFAULT_LEASE_S))
+    shortest, longest = LEASES_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not shortest <= seconds <= longest:
+        raise ConfigError(
+            f"'{text[:20]}' cannot be the lease of jobs",
+            hint=f"use seconds, from {shortest:g} to {longest:g}: ?lease=15",
+        )
+    return seconds
 
 
 def _quoted(login: str) -> str:

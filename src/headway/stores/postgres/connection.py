@@ -27,8 +27,8 @@ CONNECT_S: Final = 10
 LEAVE_S: Final = 0.1
 #: How long a writer waits for the transaction of another process, as with SQLite.
 LOCK_S: Final = 10
-#: A process that stops in the middle of a transaction holds up all others for no longer than this.
-IDLE_S: Final = 60
+#: A process that stops in the middle of a transaction holds up all others for no longer than this: less than they wait.
+IDLE_S: Final = 8
 #: Executions after which a statement is prepared, and statements that stay prepared: more than the store has, with groups of rows.
 PREPARE_AFTER: Final = 2
 PREPARED: Final = 500

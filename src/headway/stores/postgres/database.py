@@ -14,20 +14,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from headway.errors import CommitUnknown, StoreAway
-from headway.stores.database import Values
+from headway.stores.database import Values, Work
+from headway.stores.job_lock import JobLease
 from headway.stores.postgres import schema
 from headway.stores.postgres.address import Address
 from headway.stores.postgres.connection import connect, connect_or_leave
 from headway.stores.postgres.errors import explanation
+from headway.stores.postgres.lease_record import LeaseNumber, owner_of
 from headway.stores.postgres.notifications import Notifications
 from headway.stores.postgres.statements import Statement, statements
+from headway.stores.postgres.store_turn import begin_turn
 from headway.stores.row_groups import for_several
+from headway.stores.write_batch import job_taken
 
 #: Rows that one execution of a statement takes, the most first; what is left goes row by row, without waiting in between.
 ROWS_TOGETHER: Final = (64, 8)
@@ -50,9 +54,7 @@ class PostgresDatabase:
         self._news = Notifications(address.schema)
         self._statements = statements()
         self._transaction = 0
-        self._lock_sql = (
-            f"BEGIN; SELECT pg_advisory_xact_lock({address.lock_key()}); SELECT pg_current_xact_id()"
-        )
+        self._fence: LeaseNumber | None = None
         self.connection = connect(address, read_only=read_only)
         try:
             (schema.require if read_only else schema.migrate)(self.connection, address)
@@ -74,7 +76,7 @@ class PostgresDatabase:
             f"{self.address.shown}, tables in '{self.address.schema}', schema {number}, PostgreSQL {server}"
         )
 
-    def heard(self, what: Literal["commands", "jobs"], job: int) -> bool:
+    def heard(self, what: Work, job: int) -> bool:
         return self._patiently(lambda: self._news.heard(self.connection, what, job))
 
     def wait_for_change(self, job: int, seconds: float) -> None:
@@ -168,17 +170,17 @@ class PostgresDatabase:
         if self.read_only:
             self.connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             return
-        try:
-            cursor = self.connection.execute(self._lock_sql)
-        except psycopg.Error:
-            with suppress(psycopg.Error):
-                self.connection.execute("ROLLBACK")
-            raise
-        cursor.nextset()
-        cursor.nextset()
-        row = cursor.fetchone()
-        assert row is not None
-        self._transaction = int(row[0])
+        fence = "true" if self._fence is None else self._fence.fence()
+        number, may_write = begin_turn(self.connection, self.address, f"SELECT pg_current_xact_id(), {fence}")
+        if self._fence is not None and not may_write:
+            self.connection.execute("ROLLBACK")
+            raise job_taken(
+                self._fence.job, *(owner_of(self.connection, self._fence.job) or (None, None))[:2]
+            )
+        self._transaction = int(number)
+
+    def set_fence(self, lease: JobLease | None) -> None:
+        self._fence = None if lease is None else LeaseNumber(*lease.number)
 
     def _commit(self) -> None:
         try:

@@ -140,3 +140,8 @@ WHERE (?2 IS NULL OR status IN (SELECT json_array_elements_text(?2::json)))
     AND (?3 IS NULL OR code IN (SELECT json_array_elements_text(?3::json)))
     AND (?4 IS NULL OR lane IN (SELECT value FROM json_each(?4)) OR (lane IS NULL AND route IN (SELECT value FROM json_each(?5))))
 ORDER BY asked.key;
+
+-- name: claim_submission
+UPDATE submissions SET claimed_until = extract(epoch FROM clock_timestamp())::double precision + ?2::double precision
+WHERE job = ?3::bigint AND ?1::double precision IS NOT NULL
+    AND claimed_until <= extract(epoch FROM clock_timestamp())::double precision RETURNING job;

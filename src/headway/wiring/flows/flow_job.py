@@ -26,7 +26,7 @@ from headway.wiring.store_access import job_lock, open_store
 def flow_job(config: Config, source: FlowSource, options: IngestOptions) -> Iterator[tuple[Store, Job]]:
     """The job of a flow with its lock: an earlier one with the same content and inputs, or a new one."""
     with open_store(config) as store:
-        locks = partial(job_lock, config)
+        locks = partial(job_lock, config, store=store)
         while True:
             clear_remains(store, source.digest, locks)
             job, is_new = find_or_add(store, config, source, "", options=options)

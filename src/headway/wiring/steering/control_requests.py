@@ -69,7 +69,12 @@ def must_be_live(config: Config, job: Job) -> None:
 
 
 def ask_running(config: Config, store: Store, job: Job, what: str, units: Sequence[str] = ()) -> Asked:
-    """Ask a running job to pause or to cancel, or to cancel some units (ids or indexes); raises if it does not run."""
+    """Ask a running job to pause or to cancel, or to cancel some units (ids or indexes); raises if it does not run. A job that waits for an
+    engine is cancelled at once.
+    """
+    if what == "cancel" and not units and not is_live(config, job) and job.id in store.submissions.open():
+        store.submissions.withdraw(job.id, time.time())
+        return Asked(job.name, what)
     must_be_live(config, job)
     return ask(config, store, job, what, indexes_of(store, job, units))
 

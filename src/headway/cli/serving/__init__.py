@@ -1,0 +1,1 @@
+"""The commands of engines that wait for jobs: serve, submit."""

@@ -1,0 +1,67 @@
+"""Which jobs an engine can run: whether a job needs more than the database and a network, and whether the settings here have what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from headway.config import Config, kind_of, with_overrides
+from headway.errors import HeadwayError, UsageError
+from headway.jobs.base import JobKind
+from headway.stores.records import Job
+from headway.stores.store import Store
+from headway.wiring.run_plan import check_route
+
+#: The kinds of job that need nothing but their records.
+_BY_RECORDS = ("batch",)
+#: Which providers are reached over the network.
+_REMOTE_ALSO = ("bedrock",)
+
+
+def must_be_for_engines(kind: JobKind, path: str) -> None:
+    """Raise if a file makes a job that only the machine with its files can run."""
+    if kind.name not in _BY_RECORDS:
+        raise UsageError(
+            f"{path} is a {kind.name}: its steps may use files and programs of this machine",
+            hint=f"run it here: headway run {path}",
+        )
+
+
+def route_check(config: Config, path: str) -> Callable[[str, str], None]:
+    """The check of every provider before a job is made for other machines. Its key is not needed here."""
+
+    def check(provider: str, model: str) -> None:
+        if needs_machine(config, provider):
+            raise UsageError(
+                f"provider '{provider}' runs programs and files of this machine, which an engine elsewhere has not",
+                hint=f"run it here: headway run {path}",
+            )
+
+    return check
+
+
+def needs_machine(config: Config, provider: str) -> bool:
+    """Whether a provider works with programs and files of its machine."""
+    kind = kind_of(config.providers[provider])
+    return not kind.is_server and kind.name not in _REMOTE_ALSO
+
+
+def why_not_here(config: Config, store: Store, job: Job, environ: Mapping[str, str]) -> str:
+    """Why a job cannot run with the settings and keys of this engine; "": it can."""
+    if job.kind not in _BY_RECORDS:
+        return f"a {job.kind} needs the machine with its files"
+    cap = job.settings.get("run", {}).get("max_cost_usd", 0.0)
+    if cap and not config.run.max_cost_usd:
+        config = with_overrides(config, max_cost=cap)  # Needs prices.
+    check = check_route(config, environ)
+    try:
+        for route in store.routes(job.id):
+            if route.provider not in config.providers:
+                return (
+                    f"headway.toml has no provider '{route.provider}' here — add [providers.{route.provider}]"
+                )
+            if needs_machine(config, route.provider):
+                return f"provider '{route.provider}' is for programs and files of one machine"
+            check(route.provider, route.model)
+    except HeadwayError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,156 @@
+"""Engines that wait for jobs (`headway serve`), each in a folder of its own as on machines of their own, and jobs that are handed to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from tests.crash.stage import KEY, Stage, contents, echoes, wait_for
+from tests.postgres_server import PostgresServer
+
+from headway.fake.process import FakeProcess, fake_process
+
+UNITS = 160
+IN_FLIGHT = 4
+#: A dead engine's job goes on elsewhere within half a minute, with leases of 15 s. Here they are shorter.
+LEASE_S = 3
+TAKE_OVER_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[FakeProcess]:
+    with fake_process("--latency", "200ms") as fake:
+        yield fake
+
+
+@pytest.fixture
+def stage(tmp_path: Path, provider: FakeProcess, postgres_server: PostgresServer) -> Stage:
+    address = f"{postgres_server.address()}&lease={LEASE_S}"
+    made = Stage(tmp_path, provider, f"served-{tmp_path.name}", units=UNITS, address=address)
+    made.configure(f"max_concurrency = {IN_FLIGHT}")
+    made.write_input()
+    return made
+
+
+@contextmanager
+def _engine(stage: Stage, name: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A `headway serve` in its folder, and the file of its events."""
+    engine = Stage(stage.root / name, stage.fake, stage.tag, env=environ, address=stage.address)
+    engine.root.mkdir(exist_ok=True)
+    engine.configure(f"max_concurrency = {IN_FLIGHT}")
+    said = engine.root / "events"
+    with said.open("a") as file:
+        command = [sys.executable, "-m", "headway", "serve", "--json"]
+        process = subprocess.Popen(
+            command, cwd=engine.root, env=engine.environ(), stdout=file, stderr=file, text=True
+        )
+        try:
+            yield process, said
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _owner(stage: Stage) -> int:
+    """The process that has the lease of the job; 0: there is none."""
+    rows = stage.query("SELECT pid FROM leases WHERE is_live(leases)")
+    return int(rows[0][0]) if rows else 0
+
+
+def _more(stage: Stage, than: int) -> bool:
+    return len(stage.committed()) >= min(than, UNITS)
+
+
+def test_a_job_goes_on_elsewhere_when_its_engine_dies_or_stops(stage: Stage) -> None:
+    submitted = stage.run("submit", "in.jsonl", "--json")
+    job = json.loads(submitted.stdout)["job"]
+    again = json.loads(stage.run("submit", "in.jsonl", "--json").stdout)
+    assert (again["job"], again["new"]) == (job, False)
+    with _engine(stage, "one") as (one, _), _engine(stage, "two") as (two, of_two):
+        owner = wait_for("a run", lambda: _owner(stage))
+        wait_for("units end", lambda: _more(stage, 20))
+        engine = {_parent(owner): 1}
+        dead, alive = (one, two) if one.pid in engine else (two, one)
+        before, sent = len(stage.committed()), stage.committed()
+        counts = {index: stage.sent(index) for index in sent}
+        for pid in (owner, dead.pid):
+            os.kill(pid, signal.SIGKILL)
+        wait_for("it goes on", lambda: _more(stage, before + 20), TAKE_OVER_S)
+        second = _owner(stage)
+        assert _parent(second) == alive.pid
+        assert {index: stage.sent(index) for index in sent} == counts, "what had ended ran again"
+        os.kill(second, signal.SIGSTOP)
+        stopped_with = len(stage.committed())
+        with _engine(stage, "three") as (third, of_third):
+            wait_for("a third process has it", lambda: _owner(stage) not in (0, second), TAKE_OVER_S)
+            assert _parent(_owner(stage)) == third.pid
+            os.kill(second, signal.SIGCONT)
+            wait_for("the second has gone", lambda: not Path(f"/proc/{second}").exists())
+            wait_for("the end", lambda: stage.job()["state"] == "complete", 60.0)
+            wait_for("its event", lambda: '"ended"' in of_third.read_text())
+    assert stopped_with < UNITS
+    told = (stage.root / ("two" if alive is two else "one") / "events").read_text() + of_two.read_text()
+    assert "another process has taken over this job" in told
+    # What was in flight in the process that was killed, and in the one that was stopped, may have been sent twice.
+    assert sum(stage.sent(index) for index in range(UNITS)) <= UNITS + 2 * IN_FLIGHT
+    exported = stage.run("export", job)
+    assert contents([json.loads(line) for line in exported.stdout.splitlines()]) == echoes(UNITS)
+    assert not stage.out.exists()
+
+
+def _parent(pid: int) -> int:
+    """The process that has started another one; 0: it has gone."""
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
+
+
+def test_an_engine_leaves_what_it_cannot_run_and_what_a_user_stopped(stage: Stage) -> None:
+    """A job for another engine waits; `attach` sees a run of another machine; Ctrl-C leaves the job to others."""
+    job = json.loads(stage.run("submit", "in.jsonl", "--json").stdout)["job"]
+    with _engine(stage, "poor", ALPHA_KEY="") as (_, of_poor):
+        wait_for("it says why", lambda: '"left"' in of_poor.read_text())
+        assert "ALPHA_KEY" in of_poor.read_text()
+        with _engine(stage, "rich") as (rich, of_rich):
+            wait_for("units end", lambda: _more(stage, 10))
+            with stage.process("attach", job, "--progress", "json") as watching:
+                assert watching.stderr is not None
+                lines = (json.loads(line) for line in watching.stderr if '"progress"' in line)
+                assert next(lines)["totals"]["in_flight"] >= 0
+            rich.send_signal(signal.SIGINT)
+            assert rich.wait(30) == 130
+            assert '"stopped"' in of_rich.read_text()
+        assert stage.job()["state"] == "interrupted"
+        assert of_poor.read_text().count('"left"') == 1, "it says so once"
+        ended = len(stage.committed())
+        with _engine(stage, "rich"):
+            wait_for("it goes on", lambda: _more(stage, ended + 10))
+            assert stage.run("cancel", job).returncode == 0
+            wait_for("the end of the run", lambda: not _owner(stage))
+            with _engine(stage, "other") as (_, of_other):
+                wait_for("it looks", lambda: '"started"' in of_other.read_text())
+                assert stage.run("status", job).returncode == 0
+                assert '"took"' not in of_other.read_text()
+    assert stage.job()["state"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("in.jsonl", "--provider", "claude"), "programs and files of this machine"),
+        (("flow.yaml",), "is a flow"),
+    ],
+)
+def test_jobs_that_need_this_machine_are_refused(stage: Stage, flags: tuple[str, ...], reason: str) -> None:
+    (stage.root / "flow.yaml").write_text("nodes:\n  a: {prompt: hi, model: alpha/gpt-x}\n")
+    refused = stage.run("submit", *flags)
+    assert (refused.returncode, reason in refused.stderr) == (2, True), refused.stderr
+    assert KEY not in refused.stderr
+    assert stage.statuses() == {}
