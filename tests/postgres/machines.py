@@ -113,6 +113,11 @@ class Machine:
             self.process.wait()
 
     @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
     def err(self) -> str:
         """What it has said so far."""
         return (self.root / "err").read_text(encoding="utf-8")
