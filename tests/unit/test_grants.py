@@ -42,10 +42,10 @@ def test_one_that_comes_back_begins_with_an_empty_bucket_and_keeps_its_pace() ->
     half = Share("a", Grant(0.5), None, True)
     run = Run(units(200), lane_spec(limits=TEN_A_SECOND))
     starts(run, 0.0, Granted(3.0), Share("a", Grant(0.5)))
-    assert starts(run, 60.0, half, Granted(63.0)) == 0
+    assert starts(run, 60.0, half, Granted(70.0)) == 0
     after = [starts(run, 60.0 + tenth / 10.0) for tenth in range(1, 41)]
     assert sum(after) <= 20
-    assert sum(after[20:]) == 10
+    assert sum(after[20:]) == pytest.approx(10, abs=1)
 
 
 def test_a_lane_is_held_as_another_process_was_told() -> None:
