@@ -50,7 +50,7 @@ BEGUN_S: Final = 1.0
 
 
 class AccountHold(msgspec.Struct, frozen=True, gc=False):
-    """The hold of an account, or of one model of it, for other jobs that use it."""
+    """The hold of an account, or of one model of it, for other jobs that use it. Without an account it is a hold of the lane."""
 
     account: str
     model: str
@@ -91,7 +91,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     idle: bool = False
     #: What it has sent so far, while the limits are unknown: the leading job measures the rate of all.
     sent: Costs | None = None
-    #: Its account is held.
+    #: Its lane or its account is held.
     hold: AccountHold | None = None
     #: By the names of meters: how many seconds of refill are used. Only of clients: what jobs have sent is on record.
     debts: dict[str, float] | None = None
@@ -118,6 +118,13 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
         if self.taken != before.taken and (known or other_flight(self.taken, before.taken)):
             return True
         return beside_others and (_news(self), self.idle) != (_news(before), before.idle)
+
+    def drifted(self, before: Claim) -> bool:
+        """Whether others should know of the change some time. What a hungry job uses is its part, and says nothing."""
+        return self._settled() != before._settled()
+
+    def _settled(self) -> Claim:
+        return msgspec.structs.replace(self, use=0.0 if self.hungry else round(self.use, 2))
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):

@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from headway.errors import CommitUnknown, StoreAway
@@ -171,7 +172,12 @@ class PostgresDatabase:
             self.connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             return
         fence = "true" if self._fence is None else self._fence.fence()
-        number, may_write = begin_turn(self.connection, self.address, f"SELECT pg_current_xact_id(), {fence}")
+        try:
+            number, may_write = begin_turn(
+                self.connection, self.address, f"SELECT pg_current_xact_id(), {fence}"
+            )
+        except errors.LockNotAvailable as error:  # The process that has its turn does not go on.
+            raise StoreAway(str(explanation(self.address, error))) from None
         if self._fence is not None and not may_write:
             self.connection.execute("ROLLBACK")
             raise job_taken(
