@@ -78,7 +78,7 @@ some: setup ## the tests in TESTS (make VENV=.venv-newest PYTHON=python3.13 TEST
 # Both suites write their figures to bench/RESULTS.md.
 # KILLS=1000 runs all night. RACES is the number of races of each kind. SEED chooses the moments. STORE=postgres: over PostgreSQL.
 crash: setup ## the whole crash suite: SIGKILL at every commit point and at 200 random moments, 2,000 races of two processes, full disks, clock jumps, 50 worktrees, 20 real agents
-	HEADWAY_CRASH_STORE=$(STORE) HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_RACES=$(or $(RACES),2000) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/python -m bench.suites crash $(PYTEST_FLAGS) -rP
+	HEADWAY_TEST_STORE=$(STORE) HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_RACES=$(or $(RACES),2000) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/python -m bench.suites crash $(PYTEST_FLAGS) -rP
 
 # MINUTES=600 runs all night.
 soak: setup ## half an hour of mixed work with faults, crashes and kills: nothing grows, nothing is lost

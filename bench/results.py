@@ -30,7 +30,7 @@ _MISSED: Final = "- missed: "
 #: The order of the sections; others come last.
 ORDER: Final = (
     "lanes", "short", "sweep", "speed", "real", "first", "cold-start", "servers", "against", "order", "sdk", "overhead", "million", "plan", "workers",
-    "agents", "flows", "evals", "reviews", "calls", "ask", "watching", "crash", "soak", "fuzz",
+    "agents", "flows", "evals", "reviews", "calls", "ask", "watching", "crash", "crash-postgres", "soak", "fuzz",
 )  # fmt: skip
 #: What a measurement depends on, besides the machine. The results themselves lie in the same folder.
 _MEASURED: Final = ("src", "bench", "scenarios", ":!bench/RESULTS.md")
@@ -58,6 +58,7 @@ _MEASURED_BY: Final[dict[str, tuple[str, ...]]] = {
     "sweep": (*_VIRTUAL, "bench/sweep"),
     "speed": ("src/headway/core", "bench/speed.py"),
     "crash": ("src", "tests/crash"),
+    "crash-postgres": ("src", "tests/crash", "tests/postgres/test_outages.py"),
     "soak": ("src", "tests/soak", "tests/crash/stage.py"),
     "fuzz": (
         "src/headway/providers/limits",

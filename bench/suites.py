@@ -24,6 +24,9 @@ from bench import results
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "bench" / "RESULTS.md"
 
+#: The database of the tests: tests/conftest.py. Its figures are a section of their own.
+STORE: Final = os.environ.get("HEADWAY_TEST_STORE", "")
+
 Figures = Mapping[str, Mapping[str, float]]
 
 
@@ -87,8 +90,9 @@ def tests_line(run: SuiteRun) -> str:
 
 
 def crash_lines(run: SuiteRun) -> Iterator[str]:
-    """The section `crash`."""
-    yield "## The crash suite: `make crash`"
+    """The section `crash`, or `crash-postgres`."""
+    over = " over PostgreSQL: `make crash STORE=postgres`" if STORE == "postgres" else ": `make crash`"
+    yield f"## The crash suite{over}"
     yield ""
     yield "After each kill the job is resumed. At the end nothing may be lost, nothing double, and no recorded answer sent again, by the counts of the"
     yield "provider."
@@ -102,6 +106,8 @@ def crash_lines(run: SuiteRun) -> Iterator[str]:
     worktrees = run.figures.get("worktrees", {})
     yield f"| two processes at the same moment | {races.get('races', 0):,.0f} | {races.get('units', 0):,.0f} |"
     yield f"| agents in worktrees of one repository: SIGKILL of an agent or of the engine | {worktrees.get('kills', 0):,.0f} | {worktrees.get('units', 0):,.0f} |"
+    if outages := run.figures.get("postgres outages", {}):
+        yield f"| the server restarted or killed under load | {outages.get('outages', 0):,.0f} | {outages.get('units', 0):,.0f} |"
     yield f"| real Claude Code, {agents.get('agents', 0):,.0f} at once: refused by one used-up window | {agents.get('refused', 0):,.0f} | {agents.get('units', 0):,.0f} |"
     yield ""
     yield tests_line(run)
@@ -164,6 +170,10 @@ SUITES: Final[dict[str, tuple[tuple[str, ...], Callable[[SuiteRun], Iterator[str
 }
 
 
+#: Tests that only a suite over this database has.
+OF_STORE: Final[dict[str, tuple[str, ...]]] = {"postgres": ("tests/postgres/test_outages.py",)}
+
+
 def main(arguments: list[str]) -> int:
     """`python -m bench.suites crash|soak [PYTEST FLAGS]` or `fuzz COUNT SEED`."""
     name, *flags = arguments
@@ -174,8 +184,9 @@ def main(arguments: list[str]) -> int:
         missed = [f"make fuzz: {fuzz.failure.splitlines()[0]}"] if fuzz.failure else []
         return _record(name, fuzz_lines(fuzz, seed), missed)
     folders, lines = SUITES[name]
-    suite = run_pytest([*flags, *folders])
-    return _record(name, lines(suite), misses(name, suite))
+    suite = run_pytest([*flags, *folders, *OF_STORE.get(STORE, ())])
+    section, command = (f"{name}-{STORE}", f"{name} STORE={STORE}") if STORE else (name, name)
+    return _record(section, lines(suite), misses(command, suite))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from tests.crash.stage import Stage
 from tests.postgres_server import PostgresServer, require_binaries
 
 # The same examples each time: a change is judged by what it does, not by what chance finds beside it. To look further:
@@ -41,6 +42,14 @@ def _end_what_the_process_shares() -> Iterator[None]:
     yield
     if calls := sys.modules.get("headway.api.asking.provider_calls"):
         calls.close_shared()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _chosen_store(request: pytest.FixtureRequest) -> None:
+    """HEADWAY_TEST_STORE=postgres runs the same tests over the other database: `make crash STORE=postgres`, and tests of commands."""
+    if os.environ.get("HEADWAY_TEST_STORE") == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        Stage.new_address = server.address
 
 
 @pytest.fixture(scope="session")

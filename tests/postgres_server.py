@@ -191,10 +191,15 @@ class PostgresServer:
     @contextmanager
     def lent_address(self) -> Iterator[str]:
         """The address of an empty store that is used again and again: a new one has a hundred files."""
+        yield self.address("lent")
+        self.emptied_address()
+
+    def emptied_address(self) -> str:
+        """The same, emptied now."""
         address = self.address("lent")
-        yield address
         with psycopg.connect(address.rpartition("&")[0], autocommit=True) as connection:
             connection.execute(_EMPTY)
+        return address
 
     def address_with_password(self, schema: str = "", password: str = PASSWORD) -> str:
         """The same over TCP, with a password in it."""

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from bench.servers import installed
 from bench.servers.litellm import entrance
 from bench.servers.running import process
 from tests.agents_real import clis
-from tests.crash.stage import wait_for
+from tests.crash.stage import Stage, open_records, wait_for
 
 PATIENCE_S: Final = 90.0
 _GET: Final = (
@@ -107,6 +106,10 @@ class Bed:
             "TZ": "UTC",
             "PYTHONWARNINGS": "error",
         }
+        #: Of a store in PostgreSQL, by a socket, which is a file: the namespace sees it. "": a file of SQLite.
+        self.address = Stage.new_address()
+        if self.address:
+            self.env["HEADWAY_DB"] = self.address
 
     # -- settings ---------------------------------------------------------------------------------------------------
 
@@ -209,7 +212,7 @@ class Bed:
 
     def has_record_of_tool_call(self) -> bool:
         """Whether a tool call is on record: a kill after this finds a session that has begun."""
-        with closing(sqlite3.connect(f"file:{self.root}/.headway/headway.db?mode=ro", uri=True)) as store:
+        with open_records(self.root / ".headway" / "headway.db", self.address) as store:
             found = store.execute("SELECT 1 FROM transcripts WHERE messages LIKE '%tool_calls%'").fetchone()
         return found is not None
 

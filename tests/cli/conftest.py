@@ -59,9 +59,7 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProcess]:
 
 
 @pytest.fixture
-def stage(
-    tmp_path: Path, provider: FakeProcess, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Stage:
+def stage(tmp_path: Path, provider: FakeProcess, monkeypatch: pytest.MonkeyPatch) -> Stage:
     """A working directory with a config and ten units."""
     made = Stage(tmp_path, provider, f"cli-{os.getpid()}-{next(_numbers)}", units=10)
     made.configure()
@@ -70,10 +68,7 @@ def stage(
     monkeypatch.setenv("ALPHA_KEY", KEY)
     for name in ("HEADWAY_DB", "HEADWAY_CONFIG", "HEADWAY_DEBUG"):
         monkeypatch.delenv(name, raising=False)
-    if (
-        os.environ.get("HEADWAY_TEST_STORE") == "postgres"
-    ):  # The same tests over the other database: tests/postgres has a sample.
-        made.address = request.getfixturevalue("postgres_server").address()
+    if made.address:
         monkeypatch.setenv("HEADWAY_DB", made.address)
     return made
 

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.crash.stage import Stage, plain
-from tests.postgres_server import PostgresServer
 
 from headway.fake.process import FakeProcess, fake_process
 
 _numbers = itertools.count()
 
 Reference = Callable[[int], list[dict[str, Any]]]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _chosen_store(request: pytest.FixtureRequest) -> None:
-    """`make crash STORE=postgres` runs the same tests over the other database."""
-    if os.environ.get("HEADWAY_CRASH_STORE") == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres_server")
-        Stage.new_address = server.address
 
 
 @pytest.fixture(scope="session")

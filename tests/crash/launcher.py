@@ -1,7 +1,8 @@
 """`headway` with faults: run as `python launcher.py ARGS…` with HEADWAY_TEST_FAULTS, a JSON object.
 
     {"kill": {"at": "change_unit", "when": "before", "n": 1}}    SIGKILL around the n-th execution of a statement:
-                                                                 a name of queries.sql, BEGIN, COMMIT, or a schema's
+                                                                 a name of queries.sql, BEGIN, COMMIT, or a schema's: schema, user_version,
+                                                                 migrated (the commit of PostgreSQL's migrations)
     {"kill": {"at": "intend", "when": "after", "row": 20}}       … around the execution that brings the n-th row of a statement:
                                                                  how many rows share an execution depends on the machine
     {"clock": [[0.5, 3600], [1.0, -7200]]}                       the wall clock jumps by the second number, this many seconds after the start
@@ -161,6 +162,26 @@ def _watch_server(kill: dict[str, Any]) -> None:
     }
     for name, function in names.items():
         setattr(PostgresDatabase, name, function)
+    _watch_migrations(around)
+
+
+def _watch_migrations(around: Callable[..., Any]) -> None:
+    """Migrations have no names: their scripts, the number of the last one, and their commit."""
+    import psycopg
+
+    execute, leave = psycopg.Connection.execute, psycopg.Transaction.__exit__
+
+    def execute_watched(self: Any, sql: Any, *values: Any, **how: Any) -> Any:
+        text = sql if isinstance(sql, str) else ""
+        is_number = text.startswith("UPDATE headway_version")
+        name = "user_version" if is_number else "schema" if "CREATE TABLE" in text else ""
+        return around(name, 1, lambda: execute(self, sql, *values, **how))
+
+    def leave_watched(self: Any, *error: Any) -> Any:
+        return around("migrated", 1, lambda: leave(self, *error))
+
+    psycopg.Connection.execute = execute_watched  # type: ignore[method-assign,assignment]
+    psycopg.Transaction.__exit__ = leave_watched  # type: ignore[method-assign]
 
 
 def _let_clock_jump(jumps: list[list[float]]) -> None:
@@ -179,10 +200,12 @@ def _let_clock_jump_with(name: str, by: float) -> None:
 
 
 def _add_migration(script: str) -> None:
-    from headway.stores.sqlite import schema
+    from headway.stores.postgres import schema as of_server
+    from headway.stores.sqlite import schema as of_file
 
-    known = schema.migrations()
-    schema.migrations = lambda: (*known, script)  # type: ignore[assignment]
+    for schema in (of_file, of_server):
+        known = (*schema.migrations(), script)
+        schema.migrations = lambda known=known: known  # type: ignore[attr-defined]
 
 
 def main() -> int:

@@ -21,23 +21,25 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from urllib.request import urlopen
 
+import psycopg
 import pytest
 from tests.figures import count
 
-from headway.errors import NoRecords
 from headway.fake.process import FakeProcess
 from headway.stores.postgres.address import parse_address
-from headway.stores.postgres.database import PostgresDatabase
+from headway.stores.postgres.connection import connect
 from headway.stores.postgres.statements import translated
 
 HEADWAY = ("-m", "headway")
 LAUNCHER = Path(__file__).with_name("launcher.py")
-#: For faults of a file: a full disk, a step of its schema.
-of_sqlite = pytest.mark.skipif(
-    os.environ.get("HEADWAY_CRASH_STORE") == "postgres", reason="a fault of a SQLite file"
-)
+#: Whether all tests run over PostgreSQL: tests/conftest.py.
+ON_POSTGRES = os.environ.get("HEADWAY_TEST_STORE") == "postgres"
+#: For faults of a file: a full disk, a link, a lock that is deleted.
+of_sqlite = pytest.mark.skipif(ON_POSTGRES, reason="a fault of a SQLite file")
 KEY = "sk-crash-4f9a1c77e2b84d0c"
 PATIENCE_S = 30.0
+#: The names of all tables.
+TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
 T = TypeVar("T")
 
 #: Fields that differ between two successful runs.
@@ -69,13 +71,30 @@ def started(*args: str, **how: Any) -> Iterator[subprocess.Popen[str]]:
 class ServerRecords:
     """The records in PostgreSQL, asked as those in SQLite."""
 
-    def __init__(self, db: PostgresDatabase) -> None:
-        self._db = db
+    #: What SQLite is asked about itself. Whether its files are whole is the server's own affair.
+    _OWN: ClassVar[dict[str, str]] = {
+        "PRAGMA integrity_check": "SELECT 'ok'",
+        "PRAGMA user_version": "SELECT version FROM headway_version",
+        TABLES: "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename",
+    }
+
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self._connection = connection
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> Any:
-        if sql == "PRAGMA integrity_check":  # The server's own affair.
-            sql = "SELECT 'ok'"
-        return self._db.connection.execute(translated(sql).sql.encode(), values, binary=True)
+        sql = self._OWN.get(sql) or translated(sql).sql
+        return self._connection.execute(sql.encode(), values, binary=True)
+
+
+@contextmanager
+def open_records(db: Path, address: str) -> Iterator[sqlite3.Connection | ServerRecords]:
+    """The records of a run, read-only: those at `address`, or in the file where it is ""."""
+    if address:
+        with closing(connect(parse_address(address), read_only=True)) as server:
+            yield ServerRecords(server)
+        return
+    with closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True)) as file:
+        yield file
 
 
 @dataclass
@@ -172,15 +191,8 @@ class Stage:
     @contextmanager
     def records(self) -> Iterator[sqlite3.Connection | ServerRecords]:
         """The database, read-only."""
-        if self.address:
-            with closing(PostgresDatabase(parse_address(self.address), read_only=True)) as server:
-                yield ServerRecords(server)
-            return
-        db = sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)
-        try:
+        with open_records(self.db, self.address) as db:
             yield db
-        finally:
-            db.close()
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         with self.records() as db:
@@ -192,8 +204,12 @@ class Stage:
             return {}
         try:
             return dict(self.query('SELECT "index", status FROM units ORDER BY uid'))
-        except (sqlite3.OperationalError, NoRecords):  # The process died before there were tables.
+        except (sqlite3.OperationalError, psycopg.errors.UndefinedTable):  # It died before there were tables.
             return {}
+
+    def has_records(self) -> bool:
+        """Whether there are tables."""
+        return ("units",) in self.query(TABLES) if self.address or self.db.exists() else False
 
     def committed(self) -> set[int]:
         return {index for index, status in self.statuses().items() if status == "succeeded"}

@@ -35,7 +35,7 @@ def killed_until_done(rng: random.Random, stage: Stage, *command: str) -> int:
                 moment(rng, stage, process)
                 process.kill()
             _, err = process.communicate(timeout=PATIENCE_S)
-        if stage.db.exists():
+        if stage.has_records():
             now = attempts_of_good_units(stage)
             assert good.items() <= now.items(), "an answer was lost, or a finished unit was sent again"
             good = now
@@ -49,7 +49,7 @@ def killed_until_done(rng: random.Random, stage: Stage, *command: str) -> int:
 def check_answer_files(stage: Stage) -> None:
     """Every answer file is complete, and belongs to a unit that has succeeded."""
     out = stage.root / "docs" / "out"
-    good = attempts_of_good_units(stage) if stage.db.exists() else {}
+    good = attempts_of_good_units(stage) if stage.has_records() else {}
     for path in out.rglob("*.answer.md"):
         name = str(path.relative_to(out)).removesuffix(".answer.md")
         assert name in good

@@ -11,28 +11,29 @@ import json
 import os
 import random
 import select
-import sqlite3
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.crash.stage import KEY, PATIENCE_S, of_sqlite
+from tests.crash.stage import KEY, ON_POSTGRES, PATIENCE_S, open_records
 from tests.figures import count
+from tests.postgres_server import PostgresServer
 
 from headway.fake.process import FakeProcess, fake_process
-
-pytestmark = of_sqlite
 
 RACES = int(os.environ.get("HEADWAY_CRASH_RACES", "4"))
 SEED = int(os.environ.get("HEADWAY_CRASH_SEED", "20"))
 RACER = Path(__file__).with_name("racer.py")
 UNITS = 4
 #: A run of four units takes about this long: the second process starts somewhere in the first one's run.
-RUN_S = 0.1
+RUN_S = 0.4 if ON_POSTGRES else 0.1
+#: Over PostgreSQL, every so many races are over a new store, where the tables are made by one of the two.
+NEW_STORE = 10
 
 pytestmark = pytest.mark.timeout(max(120, 2 * RACES))
 
@@ -101,14 +102,28 @@ def fake() -> Iterator[FakeProcess]:
 
 
 @pytest.fixture
-def places(tmp_path: Path, fake: FakeProcess) -> Callable[[int], Path]:
-    """Makes a fresh directory with two inputs, for each race."""
+def new_store(request: pytest.FixtureRequest) -> Callable[[int], str]:
+    """The line of headway.toml that names an empty store, for each race."""
+    if not ON_POSTGRES:
+        return lambda number: ""
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+
+    def line(number: int) -> str:
+        address = server.emptied_address() if number % NEW_STORE else server.address()
+        return f'db = "{address}"\n'
+
+    return line
+
+
+@pytest.fixture
+def places(tmp_path: Path, fake: FakeProcess, new_store: Callable[[int], str]) -> Callable[[int], Path]:
+    """Makes a fresh directory with two inputs and an empty store, for each race."""
 
     def place(number: int) -> Path:
         root = tmp_path / str(number)
         root.mkdir()
         (root / "headway.toml").write_text(
-            f'[providers.alpha]\nkind = "openai"\nbase_url = "{fake.url}/v1"\napi_key_env = "ALPHA_KEY"\nmodel = "gpt-x"\n'
+            f'{new_store(number)}[providers.alpha]\nkind = "openai"\nbase_url = "{fake.url}/v1"\napi_key_env = "ALPHA_KEY"\nmodel = "gpt-x"\n'
         )
         for name in ("a", "b"):
             rows = ({"id": f"{name}{n}", "prompt": f"say {name}{n}"} for n in range(UNITS))
@@ -143,12 +158,10 @@ def delays() -> Iterator[tuple[int, float]]:
 
 
 def jobs_in(root: Path) -> list[tuple[str, str, int]]:
-    db = sqlite3.connect(root / ".headway" / "headway.db")
-    try:
+    address = tomllib.loads((root / "headway.toml").read_text()).get("db", "")
+    with open_records(root / ".headway" / "headway.db", address) as db:
         found: list[tuple[str, str, int]] = db.execute("SELECT name, state, succeeded FROM jobs").fetchall()
-        return found
-    finally:
-        db.close()
+    return found
 
 
 def is_whole(path: Path) -> bool:

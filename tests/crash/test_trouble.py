@@ -21,8 +21,6 @@ from headway.errors import JobBusy
 from headway.fake.process import FakeProcess, fake_process
 from headway.stores.job_lock import JobLock
 
-pytestmark = of_sqlite
-
 _CAPBSET_DROP = 24
 _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2
 
@@ -37,6 +35,7 @@ def as_everybody() -> None:
 # -- a full disk --------------------------------------------------------------------------------------------------
 
 
+@of_sqlite
 def test_a_disk_that_fills_up_loses_no_results(stage: Stage, reference: Reference) -> None:
     """A limit on the file size has the same effect as a full disk, on every machine."""
     stage.units = 600
@@ -80,6 +79,7 @@ def small_disk(where: Path, size: str) -> Iterator[bool]:
         subprocess.run(["umount", "-l", str(where)], check=True)
 
 
+@of_sqlite
 def test_a_small_file_system_that_is_full(stage: Stage, reference: Reference) -> None:
     """A real full file system, if one may be mounted; elsewhere the test above covers it."""
     stage.units = 150
@@ -101,6 +101,7 @@ def test_a_small_file_system_that_is_full(stage: Stage, reference: Reference) ->
         witness.check_result(reference(stage.units))
 
 
+@of_sqlite
 def test_a_disk_that_is_full_from_the_start(stage: Stage, reference: Reference) -> None:
     full = stage.run("run", "in.jsonl", faults={"file_size": 20_000})
     assert full.returncode == 1, full.stderr
@@ -141,6 +142,7 @@ def test_an_unwritable_path_is_reported_before_anything_is_sent(stage: Stage, ar
     assert {stage.sent(index) for index in range(stage.units)} == {0}
 
 
+@of_sqlite
 def test_an_unwritable_store_is_reported_in_one_line(stage: Stage) -> None:
     assert stage.run("run", "in.jsonl", "-q").returncode == 0
     folder = stage.db.parent

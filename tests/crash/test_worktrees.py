@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.crash.stage import started, wait_for
+import pytest
+from tests.crash.stage import Stage, started, wait_for
 from tests.figures import count
 
 WHOLE = "HEADWAY_CRASH_KILLS" in os.environ
@@ -44,9 +45,8 @@ def git(*arguments: str, cwd: Path, data: bytes | None = None) -> str:
 
 
 def headway(root: Path, *arguments: str) -> Any:
-    with started(
-        "-m", "headway", *arguments, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started("-m", "headway", *arguments, cwd=root, **pipes) as process:
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     return json.loads(out) if "--json" in arguments else out
@@ -68,7 +68,9 @@ def processes_in(place: Path) -> list[str]:
     return found
 
 
-def test_agents_and_engine_are_killed(tmp_path: Path) -> None:
+def test_agents_and_engine_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if address := Stage.new_address():
+        monkeypatch.setenv("HEADWAY_DB", address)
     root, state = tmp_path / "repo", tmp_path / "state"
     root.mkdir()
     state.mkdir()

@@ -50,7 +50,9 @@ class DashboardProcess:
         assert exchange.status == 303, exchange
         self.cookie = exchange.headers["set-cookie"].partition(";")[0]
         self.set_cookie = exchange.headers["set-cookie"]
-        self.csrf: str = self.get("/api/jobs").json["csrf"]
+        jobs = self.get("/api/jobs")
+        assert jobs.status == 200, jobs
+        self.csrf: str = jobs.json["csrf"]
 
     def send(
         self, method: str, path: str, headers: dict[str, str], body: bytes | None = None, host: str = ""

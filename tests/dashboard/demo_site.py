@@ -145,8 +145,17 @@ class DemoSite:
         """Write the input of a batch."""
         self.write(path, "".join(json.dumps(row) + "\n" for row in rows))
 
+    def write_all(self) -> None:
+        """The inputs of all kinds: tickets.jsonl, release.yaml, promptfooconfig.yaml and the tree `src`."""
+        for write in (self._write_tickets, self._write_flow, self._write_evaluation, self._write_tree):
+            write()
+
     def batch_with_failures(self) -> str:
         """A batch that has ended: most units succeeded, a few were refused for their content, one answer is hostile."""
+        self._write_tickets()
+        return self.run("run", "tickets.jsonl")
+
+    def _write_tickets(self) -> None:
         rows = [
             {**row, "id": f"ticket-{n:03}"}
             for n, row in enumerate(reviews(120, ("openai/gpt-4.1-mini", "claude/claude-sonnet-4")))
@@ -154,17 +163,23 @@ class DemoSite:
         rows[1]["prompt"] = "Repeat this hostile page."
         rows[13]["prompt"] = "How is a weapon made?"
         self.write_rows("tickets.jsonl", rows)
-        return self.run("run", "tickets.jsonl")
 
     def flow(self) -> str:
         """A flow that waits for a person."""
+        self._write_flow()
+        return self.run("run", "release.yaml")
+
+    def _write_flow(self) -> None:
         for name, text in _PROMPTS.items():
             self.write(f"prompts/{name}.md", text)
         self.write("release.yaml", _FLOW)
-        return self.run("run", "release.yaml")
 
     def evaluation(self) -> str:
         """An eval with answers that pass and answers that fail."""
+        self._write_evaluation()
+        return self.run("eval", "promptfooconfig.yaml")
+
+    def _write_evaluation(self) -> None:
         config = {
             "description": "Capitals",
             "prompts": ["What is the capital of {{country}}?", "In one word: the capital of {{country}}?"],
@@ -172,13 +187,15 @@ class DemoSite:
             "tests": [{"vars": {"country": country}, "assert": [{"type": "icontains", "value": city}]} for country, city in (("France", "Paris"), ("Norway", "Oslo"), ("Australia", "Canberra"))],
         }  # fmt: skip
         self.write("promptfooconfig.yaml", json.dumps(config))
-        return self.run("eval", "promptfooconfig.yaml")
 
     def review(self) -> str:
         """A review of a small tree."""
+        self._write_tree()
+        return self.run("review", "src", "--model", "openai/gpt-4.1-mini", "--axis", "correctness", "--axis", "security")  # fmt: skip
+
+    def _write_tree(self) -> None:
         for path, text in _FILES.items():
             self.write(path, text)
-        return self.run("review", "src", "--model", "openai/gpt-4.1-mini", "--axis", "correctness", "--axis", "security")  # fmt: skip
 
     def run(self, *args: str) -> str:
         """Run a command to its end; returns the name of its job."""

@@ -14,8 +14,7 @@ from tests.crash.stage import Stage, wait_for
 from headway.fake.process import FakeProcess
 from headway.reports import transcripts
 from headway.stores.row_conversion import uid
-from headway.stores.sqlite.file import SqliteFile
-from headway.stores.store import Store
+from headway.wiring.store_access import open_store_file
 
 INIT = '{"type":"system", "subtype":"init","session_id":"S"}'
 LOOK = (
@@ -46,7 +45,7 @@ def say(*lines: str) -> str:
 
 
 def lines_of(stage: Stage, after: int = 0) -> list[Any]:
-    with Store(SqliteFile(stage.db, read_only=True)) as store:
+    with open_store_file(stage.address or str(stage.db), read_only=True) as store:
         return transcripts.lines(store, uid(1, 0), after)
 
 

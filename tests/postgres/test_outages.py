@@ -1,16 +1,16 @@
 """A server that goes away in the middle of a run and comes back: nothing is lost, nothing is doubled. The server and the processes are
-real.
+real. `make crash STORE=postgres` does it to two engines with 20,000 units.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import signal
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from tests.postgres_server import PostgresServer, require_binaries
 from headway.fake.process import FakeProcess, fake_process
 
 UNITS = 240
+#: Two engines at once, each with so many units, so many of them in flight.
+ENGINES = ("one", "two")
+SHARE, AT_ONCE = (10_000, 64) if "HEADWAY_CRASH_KILLS" in os.environ else (UNITS // len(ENGINES), 4)
 #: Many times as long as a statement waits outside of a run.
 OUTAGE_S = 4.0
 #: Ctrl-C ends a run in about a second; a loaded machine takes longer. A statement outside of a run waits for ten.
@@ -63,33 +66,60 @@ def stage(tmp_path: Path, provider: FakeProcess, server: PostgresServer) -> Stag
     return made
 
 
-def _has_come(stage: Stage, run: subprocess.Popen[str], due: int) -> bool:
-    """The outage before must be over, too: the journal is gone."""
-    is_over = next(stage.root.glob(".headway/jobs/*/journal"), None) is None
-    return run.poll() is not None or (is_over and len(stage.committed()) >= due)
-
-
-def test_a_run_goes_on_through_restarts_and_a_long_outage_of_the_server(
-    stage: Stage, server: PostgresServer
+@pytest.mark.timeout(600)
+def test_two_runs_go_on_through_restarts_and_a_long_outage_of_the_server(
+    tmp_path: Path, provider: FakeProcess, server: PostgresServer
 ) -> None:
     """Outside of a run, a statement would wait for half a second only."""
     outages = (0.0, 0.0, 0.0, OUTAGE_S)
-    with stage.process("run", "in.jsonl", "--progress", "plain", faults={"patience_s": 0.5}) as run:
+    stages = _engines(tmp_path, provider, server.address())
+    with ExitStack() as stack:
+        runs = [
+            stack.enter_context(
+                stage.process(
+                    "run", "in.jsonl", "--name", name, "--progress", "plain", faults={"patience_s": 0.5}
+                )
+            )
+            for name, stage in zip(ENGINES, stages, strict=True)
+        ]
         for number, seconds in enumerate(outages):
-            due = (number + 1) * UNITS // (len(outages) + 2)
-            wait_for("units end", partial(_has_come, stage, run, due))
-            assert run.poll() is None, run.communicate()
+            due = (number + 1) * SHARE // (len(outages) + 2)
+            wait_for("units end", partial(_have_come, stages, runs, due), 240)
+            assert [run.poll() for run in runs] == [None, None], runs[0].communicate()
             (server.kill if seconds else server.stop)()
             with suppress(subprocess.TimeoutExpired):
-                run.wait(seconds)
-            assert run.poll() is None, run.communicate()
+                runs[0].wait(seconds)
+            assert [run.poll() for run in runs] == [None, None], runs[0].communicate()
             server.start()
-        _, err = run.communicate(timeout=120)
-    assert run.returncode == 0, err
-    assert "nothing new starts until it is back" in err
-    # Each outage ends: a run that is busy meanwhile does not go on with its journal.
-    assert err.count("everything is recorded") == len(outages), err
-    _nothing_lost_or_doubled(stage)
+        said = [run.communicate(timeout=240)[1] for run in runs]
+    for stage, name, run, err in zip(stages, ENGINES, runs, said, strict=True):
+        assert run.returncode == 0, err
+        assert "nothing new starts until it is back" in err
+        # Each outage ends: a run that is busy meanwhile does not go on with its journal.
+        assert err.count("everything is recorded") == len(outages), err
+        _nothing_lost_or_doubled(stage, name)
+    count("postgres outages", outages=len(outages), units=len(ENGINES) * SHARE)
+
+
+def _engines(root: Path, provider: FakeProcess, address: str) -> list[Stage]:
+    """A directory for each, as on two machines, and one store."""
+    made = []
+    for name in ENGINES:
+        (root / name).mkdir()
+        stage = Stage(root / name, provider, f"away-{root.name}-{name}", units=SHARE, address=address)
+        stage.configure(f"max_concurrency = {len(ENGINES) * AT_ONCE}")
+        stage.write_input()
+        made.append(stage)
+    return made
+
+
+def _have_come(stages: list[Stage], runs: list[subprocess.Popen[str]], due: int) -> bool:
+    """Whether each job has so many results and the outage before is over (the journals are gone), or a run has ended."""
+    away = any(next(stage.root.glob(".headway/jobs/*/journal"), None) for stage in stages)
+    done = stages[0].query("SELECT succeeded FROM jobs")
+    return any(run.poll() is not None for run in runs) or (
+        not away and len(done) == len(runs) and all(n >= due for (n,) in done)
+    )
 
 
 def test_results_of_a_run_that_ended_meanwhile_are_recorded_by_the_next(
@@ -119,7 +149,7 @@ def test_results_of_a_run_that_ended_meanwhile_are_recorded_by_the_next(
     assert [row["custom_id"] for row in rows] == [f"u{index}" for index in range(UNITS)]
     # What was in flight when the process was killed may be sent again, and nothing else.
     assert sum(_times_sent(stage).values()) - UNITS <= 8, sent
-    _counters_agree(stage)
+    _counters_agree(stage, stage.job()["name"])
 
 
 def test_ctrl_c_while_the_server_is_away_leaves_a_resumable_job(stage: Stage, server: PostgresServer) -> None:
@@ -141,27 +171,27 @@ def test_ctrl_c_while_the_server_is_away_leaves_a_resumable_job(stage: Stage, se
     with stage.process("resume") as resumed:
         _, err = resumed.communicate(timeout=120)
     assert resumed.returncode == 0, err
-    _nothing_lost_or_doubled(stage)
+    _nothing_lost_or_doubled(stage, stage.job()["name"])
 
 
 def _times_sent(stage: Stage) -> Counter[int]:
-    return Counter({index: stage.sent(index) for index in range(UNITS)})
+    return Counter({index: stage.sent(index) for index in range(stage.units)})
 
 
-def _nothing_lost_or_doubled(stage: Stage) -> None:
-    assert len(stage.committed()) == UNITS
-    assert [json.loads(json.dumps(row))["custom_id"] for row in stage.rows()] == [
-        f"u{index}" for index in range(UNITS)
-    ]
+def _nothing_lost_or_doubled(stage: Stage, job: str) -> None:
+    assert [row["custom_id"] for row in stage.rows()] == [f"u{index}" for index in range(stage.units)]
+    assert {row["headway"]["status"] for row in stage.rows()} == {"succeeded"}
     twice = {index: n for index, n in _times_sent(stage).items() if n != 1}
     assert twice == {}
-    _counters_agree(stage)
-    count("postgres outages", units=UNITS)
+    _counters_agree(stage, job)
 
 
-def _counters_agree(stage: Stage) -> None:
-    [(succeeded, attempts)] = stage.query("SELECT succeeded, attempts FROM jobs")
-    [(recorded,)] = stage.query("SELECT count(*) FROM attempts WHERE outcome <> 'lost'")
-    [(answers,)] = stage.query("SELECT count(*) FROM answers")
-    assert succeeded == answers == UNITS
+def _counters_agree(stage: Stage, job: str) -> None:
+    [(number, succeeded, attempts)] = stage.query(
+        "SELECT id, succeeded, attempts FROM jobs WHERE name = ?", job
+    )
+    of_job = "uid >> 32 = ?"
+    [(recorded,)] = stage.query(f"SELECT count(*) FROM attempts WHERE outcome <> 'lost' AND {of_job}", number)
+    [(answers,)] = stage.query(f"SELECT count(*) FROM answers WHERE {of_job}", number)
+    assert succeeded == answers == stage.units
     assert attempts == recorded

@@ -14,14 +14,14 @@ import os
 import sys
 import traceback
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 
 import headway
 from headway.cli.shared.interrupts import interruptible, terminal_gone
-from headway.display.terminal import echo, echo_text
+from headway.display.terminal import add_to_commands, echo, echo_text
 from headway.errors import HeadwayError, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -84,9 +84,16 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 @dataclass
 class Invocation:
-    """Flags that `main` needs. It is the object of every click context."""
+    """Flags of the command line that all of it needs. It is the object of every click context."""
 
     verbose: bool = False
+    #: Those that say where the settings and the records are.
+    place: dict[str, str] = field(default_factory=dict)
+
+    def note_flag(self, name: str, value: str) -> list[str]:
+        """Keep one that says where; returns all of them."""
+        self.place[name] = value
+        return [word for flag in self.place.items() for word in flag]
 
 
 class LazyGroup(click.Group):
@@ -168,6 +175,7 @@ def _discard_unwritable_output() -> None:
 
 def _run(args: Sequence[str] | None) -> int:
     invocation = Invocation()
+    add_to_commands(())
     if sys.stdout is None:
         # It is closed (`>&-`). Without this the next file that is opened, perhaps the database, would become standard output. Writing to
         # it fails, as it should.

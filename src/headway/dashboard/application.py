@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from headway.command_flags import with_flags
 from headway.dashboard.access.access_secrets import AccessSecrets
 from headway.dashboard.access.address import BindAddress
 from headway.dashboard.access.guard import AccessGuard
@@ -55,7 +56,7 @@ class Dashboard:
         self._place, self._reader, self._secrets = place, reader, secrets
         self._broadcast = Broadcast(reader)
         self._metrics = metrics
-        self._files = page_files()
+        self._files = page_files(place.flags)
         routes = [
             *(Route(path, self._page) for path in _PAGES),
             Route("/assets/{name:path}", self._asset),
@@ -70,7 +71,7 @@ class Dashboard:
             NoSuchJob: _no_such_job,
             NoSuchUnit: _no_such_unit,
             TooLarge: _too_large,
-            HeadwayError: _headway_error,
+            HeadwayError: self._headway_error,
             Exception: _bug,
         }
         application = Starlette(routes=routes, exception_handlers={**errors})
@@ -136,9 +137,13 @@ class Dashboard:
         async def endpoint(request: Request) -> Response:
             name, body = request.path_params["name"], await read_body(request)
             text = await self._reader.act(lambda store: act(ActionRequest(self._place, store, name, body)))
-            return json_answer({"text": text})
+            return json_answer({"text": with_flags(text, self._place.flags)})
 
         return endpoint
+
+    def _headway_error(self, _: Request, error: Exception) -> Response:
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+        return error_answer(status, with_flags(str(error), self._place.flags))
 
 
 def _http_error(_: Request, error: Exception) -> Response:
@@ -163,11 +168,6 @@ def _no_such_job(_: Request, error: Exception) -> Response:
 
 def _no_such_unit(_: Request, error: Exception) -> Response:
     return error_answer(404, f"the job has no unit {error} — its list of units shows them")
-
-
-def _headway_error(_: Request, error: Exception) -> Response:
-    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    return error_answer(status, str(error))
 
 
 def _bug(_: Request, error: Exception) -> Response:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import html
+import shlex
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
@@ -29,10 +31,21 @@ class PageFile(NamedTuple):
     tag: str
 
 
-def page_files() -> dict[str, PageFile]:
-    """All files of the page, by their path below `assets`. Others (licences, notes) are left out."""
+def page_files(flags: Sequence[str] = ()) -> dict[str, PageFile]:
+    """All files of the page, by their path below `assets`. Others (licences, notes) are left out.
+
+    `flags` are those with which a command finds the same records: the page shows them in its commands.
+    """
     root = resources.files("headway.dashboard").joinpath("assets")
-    return dict(_files(root, "")) if root.is_dir() else {}
+    files = dict(_files(root, "")) if root.is_dir() else {}
+    if flags and SHELL in files:
+        attribute = f'data-flags="{html.escape(shlex.join(flags))}"'
+        files[SHELL] = _file(files[SHELL].content.replace(b"<body>", f"<body {attribute}>".encode()), "html")
+    return files
+
+
+def _file(content: bytes, kind: str) -> PageFile:
+    return PageFile(content, _TYPES[kind], f'"{hashlib.sha256(content).hexdigest()[:20]}"')
 
 
 def _files(folder: Traversable, path: str) -> Iterator[tuple[str, PageFile]]:
@@ -40,6 +53,4 @@ def _files(folder: Traversable, path: str) -> Iterator[tuple[str, PageFile]]:
         if entry.is_dir():
             yield from _files(entry, f"{path}{entry.name}/")
         elif (kind := entry.name.rpartition(".")[2]) in _TYPES:
-            content = entry.read_bytes()
-            tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
-            yield f"{path}{entry.name}", PageFile(content, _TYPES[kind], tag)
+            yield f"{path}{entry.name}", _file(entry.read_bytes(), kind)

@@ -3,6 +3,8 @@
 A line stays one line: an id, a model, a file name or an error with a line break cannot print a line that looks like one of
 Headway's. Only `echo_text` prints several lines, for answers and other texts.
 
+Commands that a line tells the user to type get the --config and --db that this command was given (`add_to_commands`).
+
 tests/house checks that no other file of the commands and displays prints.
 """
 
@@ -10,17 +12,30 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TextIO
 
 import click
 
+from headway.command_flags import with_flags
 from headway.safe_text import escaped, visible, without_breaks
+
+#: What commands in lines are printed with.
+_flags: list[str] = []
+
+
+def add_to_commands(flags: Sequence[str]) -> None:
+    """From now on, the commands in lines are printed with these flags."""
+    _flags[:] = flags
+
+
+def _line(text: Any) -> str:
+    return without_breaks(with_flags(str(text), _flags))
 
 
 def echo(text: Any = "", *, err: bool = False, label: str = "") -> None:
     """A line on standard output, or on standard error. `label` is Headway's own text, and may be styled."""
-    click.echo(label + without_breaks(str(text)), err=err)
+    click.echo(label + _line(text), err=err)
 
 
 def echo_question(text: str) -> None:
@@ -80,7 +95,7 @@ def in_place() -> Callable[[list[str]], None]:
     def draw(lines: list[str]) -> None:
         nonlocal above
         width, height = shutil.get_terminal_size()
-        shown = [_cut(without_breaks(line), width - 1) for line in lines[: height - 1]]
+        shown = [_cut(_line(line), width - 1) for line in lines[: height - 1]]
         up = f"\033[{min(above, height - 1)}A" if above else ""
         click.echo(f"{up}\r\033[J" + "\n".join(shown))
         above = len(shown)
@@ -99,7 +114,7 @@ def heading(text: str) -> None:
 
 def write_line(text: str, stream: TextIO) -> None:
     """Write a line to a stream and flush it."""
-    print(without_breaks(text), file=stream, flush=True)
+    print(_line(text), file=stream, flush=True)
 
 
 def write_text(text: str, stream: TextIO) -> None:

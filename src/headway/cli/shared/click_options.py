@@ -8,7 +8,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from headway.cli import verbose_option
+from headway.cli import Invocation, verbose_option
+from headway.display.terminal import add_to_commands
 from headway.errors import UsageError
 from headway.wiring.steering.limit_names import LIMITS
 
@@ -21,14 +22,29 @@ insecure_http_option = click.option(
     "--insecure-http", is_flag=True, help="Allow keys to be sent to other machines over plain http."
 )
 
+
+def _note_place(ctx: click.Context, param: click.Parameter, value: Path | str | None) -> Path | str | None:
+    """Commands that are printed get the same flag. A password in an address is left out."""
+    invocation = ctx.find_object(Invocation)
+    if value is not None and invocation is not None and isinstance(param, click.Option):
+        from headway.config.database_address import public_address
+
+        shown = public_address(value) if isinstance(value, str) and "://" in value else str(value)
+        add_to_commands(invocation.note_flag(param.opts[0], shown))
+    return value
+
+
 _WHERE = (
     click.option(
         "--config",
         type=click.Path(path_type=Path),
         metavar="FILE",
+        callback=_note_place,
         help="Use this file instead of the nearest headway.toml.",
     ),
-    click.option("--db", metavar="FILE", help="Use this database instead of the configured one."),
+    click.option(
+        "--db", metavar="FILE", callback=_note_place, help="Use this database instead of the configured one."
+    ),
 )
 
 

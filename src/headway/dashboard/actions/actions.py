@@ -47,7 +47,11 @@ class ActionRequest(NamedTuple):
 
     def command(self, command: str, *names: str, flags: Sequence[str] = ()) -> str:
         """Carry out a command that may start a run; returns what it printed. Names go behind `--`, so that none is taken for a flag."""
-        return run_command([command, *flags, *self.place.flags, "--", *names])
+        where, db = list(self.place.flags), ""
+        if "--db" in where:  # Its address may have a password, which is shown in no list of processes.
+            at, db = where.index("--db"), self.place.config.db
+            del where[at : at + 2]
+        return run_command([command, *flags, *where, "--", *names], db)
 
 
 Action = Callable[[ActionRequest], str]

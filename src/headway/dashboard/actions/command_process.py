@@ -19,11 +19,11 @@ class ActionRefused(UsageError):
     """The command did not do what was asked for; its text says why, and what to do."""
 
 
-def run_command(words: Sequence[str]) -> str:
-    """What the command printed. Raises `ActionRefused` with its error."""
+def run_command(words: Sequence[str], db: str = "") -> str:
+    """What the command printed. Raises `ActionRefused` with its error. `db` goes by the environment; "": the command finds its database itself."""
     if any("\0" in word for word in words):
         raise ActionRefused("a name contains a zero byte")
-    environ = {**os.environ, "NO_COLOR": "1", "HEADWAY_DEBUG": ""}
+    environ = {**os.environ, "NO_COLOR": "1", "HEADWAY_DEBUG": "", **({"HEADWAY_DB": db} if db else {})}
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "headway", *words],

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
+from headway.command_flags import with_flags
 from headway.config.kinds.programs import AGENT_NAMES
 from headway.dashboard.answers.job_rows import job_row
 from headway.dashboard.answers.lane_rows import LaneRows
@@ -54,7 +55,8 @@ def job_details(place: RecordPlace, store: Store, reading: JobReading) -> dict[s
 def failure_rows(place: RecordPlace, job: Job) -> list[dict[str, Any]]:
     """The failures of a job by code. Of a large job they are missing until they are counted."""
     return [
-        {"code": one.code, "units": one.units, "first": one.first, "message": one.message, "do": advice_for(one.code)}
+        {"code": one.code, "units": one.units, "first": one.first, "message": one.message,
+         "do": with_flags(advice_for(one.code), place.flags)}
         for one, _ in failures_in(place, job)
     ]  # fmt: skip
 

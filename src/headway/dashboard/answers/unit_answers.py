@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
+from headway.command_flags import with_flags
 from headway.core.unit_states import Status
 from headway.dashboard.answers.query import BadRequest, Page, bounded
 from headway.dashboard.records.job_reading import JobReading, NoSuchUnit, RecordPlace
@@ -51,4 +53,6 @@ def unit_answer(place: RecordPlace, store: Store, reading: JobReading, index: in
         raise NoSuchUnit(str(index))
     page = unit_page(store, job, index, live=reading.is_live, now_utc=time.time())
     fields: dict[str, Any] = msgspec.structs.asdict(page)
+    if page.error is not None:
+        fields["error"] = replace(page.error, do=with_flags(page.error.do, place.flags))
     return {**fields, "command": command_line(place.flags, "show", job.name, page.unit.id)}

@@ -50,7 +50,7 @@ def brief_troubles(place: RecordPlace, reading: JobReading) -> list[Trouble]:
         found.append(
             Trouble(level="error", what=f"{units(failed)} failed.", do="The page of the job says why.")
         )
-    return worst_first(found)
+    return worst_first(found, place.flags)
 
 
 def troubles_of(place: RecordPlace, store: Store, reading: JobReading) -> list[Trouble]:
@@ -62,7 +62,7 @@ def troubles_of(place: RecordPlace, store: Store, reading: JobReading) -> list[T
     progress = reading.live_progress
     job, is_flow = reading.job.name, reading.job.kind == "flow"
     pace = () if progress is None else pace_troubles(job, progress, place.flags, is_flow=is_flow)
-    return worst_first([*nodes, *causes_first, *_of_units(place, reading), *pace])
+    return worst_first([*nodes, *causes_first, *_of_units(place, reading), *pace], place.flags)
 
 
 def failures_in(place: RecordPlace, job: Job) -> list[CountedFailure]:

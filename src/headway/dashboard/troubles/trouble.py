@@ -8,6 +8,9 @@ from typing import Any, Final, Literal
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
+
+from headway.command_flags import with_flags
 
 Level = Literal["info", "warning", "error"]
 #: The worst first.
@@ -37,9 +40,12 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""
 
 
-def worst_first(troubles: Sequence[Trouble]) -> list[Trouble]:
-    """Errors before warnings, otherwise in their order."""
-    return sorted(troubles, key=lambda one: _ORDER.index(one.level))
+def worst_first(troubles: Sequence[Trouble], flags: Sequence[str]) -> list[Trouble]:
+    """Errors before warnings, otherwise in their order. `flags` are those that commands in sentences need."""
+    placed = [
+        replace(one, what=with_flags(one.what, flags), do=with_flags(one.do, flags)) for one in troubles
+    ]
+    return sorted(placed, key=lambda one: _ORDER.index(one.level))
 
 
 def command_line(flags: Sequence[str], *words: str) -> str:

@@ -3,7 +3,7 @@
 import { KeyedChildren, el, setAttribute, setClass, setShare, setText, show } from "../parts/dom.js";
 import { asList, compact, count, known, localTime, money, percent, rate, utcTime, wholeDuration } from "../parts/format.js";
 import { stopTick, tick } from "../parts/live.js";
-import { changeLimits, reopen } from "../parts/steering.js";
+import { changeLimits, limitsLine, reopen, reopenLine } from "../parts/steering.js";
 import { LanePlot, laneOverlay } from "./lane_plot.js";
 
 export class LaneStrip {
@@ -19,8 +19,8 @@ export class LaneStrip {
     this.plot = el("div", { class: "plot", role: "img", "aria-label": `Rate of ${lane.lane} against its limit over time` });
     this.noPlot = el("p", { class: "soft" }, "No history of this lane yet.");
     this.more = this.makeMore();
-    this.reopen = el("button", { type: "button", hidden: true, title: `headway lanes --reopen ${lane.lane}`, click: () => reopen(this.name, this.reopen) }, "Open now");
-    this.change = el("button", { type: "button", title: `headway lanes --rpm ${lane.lane}=N`, click: () => changeLimits(this.lane) }, "Limits…");
+    this.reopen = el("button", { type: "button", hidden: true, title: reopenLine(lane.lane), click: () => reopen(this.name, this.reopen) }, "Open now");
+    this.change = el("button", { type: "button", title: limitsLine(lane.lane), click: () => changeLimits(this.lane) }, "Limits…");
     const name = el("h3", {}, el("span", { class: "foreign" }, lane.lane), " ", this.model);
     this.element = el("article", { class: "panel lane", tabindex: "-1", "data-item": true, "aria-label": `Lane ${lane.lane}` },
       el("div", { class: "lane-head" }, name, this.state.element, el("div", { class: "tools" }, this.reopen, this.change)),

@@ -1,5 +1,7 @@
 // Requests to the server of this page. An error has the server's sentence, which says what to do.
 
+import { commandLine } from "./command_lines.js";
+
 export class ApiError extends Error {
   constructor(message, status) {
     super(message);
@@ -27,7 +29,7 @@ async function answerOf(request) {
     response = await request;
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The server does not answer. Start it again: headway ui", 0);
+    throw new ApiError(`The server does not answer. Start it again: ${commandLine("ui")}`, 0);
   }
   let value = null;
   try { value = await response.json(); } catch { /* An error without JSON has its status only. */ }

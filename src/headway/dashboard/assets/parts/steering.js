@@ -3,13 +3,17 @@
 import { el, setText } from "./dom.js";
 import { jobApi, laneApi, post } from "./api.js";
 import { notice } from "./notices.js";
+import { commandLine } from "./command_lines.js";
 import { command, openDialog } from "./widgets.js";
 
-// A word of a command line, quoted where a shell would split it.
-export const shellWord = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : "'" + String(text).replaceAll("'", "'\\''") + "'");
-
-export const pauseLine = (job) => `headway pause ${shellWord(job)}`;
-export const resumeLine = (job) => `headway resume ${shellWord(job)}`;
+export const pauseLine = (job) => commandLine("pause", job);
+export const resumeLine = (job) => commandLine("resume", job);
+export const retryFailedLine = (job) => commandLine("retry", job, "--failed");
+export const retryUnitLine = (job, id) => commandLine("retry", job, id);
+export const budgetLine = (job, usd = "USD") => commandLine("budget", job, usd);
+export const cancelLine = (job, ...ids) => commandLine("cancel", job, ...ids);
+export const reopenLine = (lane) => commandLine("lanes", "--reopen", lane);
+export const limitsLine = (lane) => commandLine("lanes", "--rpm", `${lane}=N`);
 
 // Send a command. The button waits for the answer, so that nobody sends it twice.
 export async function send(path, body, line, button = null) {
@@ -29,9 +33,9 @@ export async function send(path, body, line, button = null) {
 
 export const pause = (job, button) => send(jobApi(job, "pause"), {}, pauseLine(job), button);
 export const resume = (job, button) => send(jobApi(job, "resume"), {}, resumeLine(job), button);
-export const retryFailed = (job, button) => send(jobApi(job, "retry"), { failed: true }, `headway retry ${shellWord(job)} --failed`, button);
-export const retryUnit = (job, index, id, button) => send(jobApi(job, "retry"), { units: [index] }, `headway retry ${shellWord(job)} ${shellWord(id)}`, button);
-export const reopen = (lane, button) => send(laneApi(lane, "reopen"), {}, `headway lanes --reopen ${shellWord(lane)}`, button);
+export const retryFailed = (job, button) => send(jobApi(job, "retry"), { failed: true }, retryFailedLine(job), button);
+export const retryUnit = (job, index, id, button) => send(jobApi(job, "retry"), { units: [index] }, retryUnitLine(job, id), button);
+export const reopen = (lane, button) => send(laneApi(lane, "reopen"), {}, reopenLine(lane), button);
 
 // A dialog with a form. `fields` are elements; `lineOf` and `bodyOf` read them. `bodyOf` gives a text where something is missing.
 function ask({ title, explain, fields, lineOf, bodyOf, path, verb, danger = false }) {
@@ -57,7 +61,7 @@ export function cancel(job) {
   ask({
     title: "Cancel the job?", verb: "Cancel the job", danger: true, path: jobApi(job, "cancel"), fields: [],
     explain: "Requests in flight are aborted, and nothing more starts. Results so far are kept; resume continues the job.",
-    lineOf: () => `headway cancel ${shellWord(job)}`, bodyOf: () => ({}),
+    lineOf: () => cancelLine(job), bodyOf: () => ({}),
   });
 }
 
@@ -65,7 +69,7 @@ export function cancelUnit(job, index, id) {
   ask({
     title: "Cancel this unit?", verb: "Cancel the unit", danger: true, path: jobApi(job, "cancel"), fields: [],
     explain: "If it is in flight it is stopped; if it waits it never starts. The job goes on, and a retry brings the unit back.",
-    lineOf: () => `headway cancel ${shellWord(job)} ${shellWord(id)}`, bodyOf: () => ({ units: [index] }),
+    lineOf: () => cancelLine(job, id), bodyOf: () => ({ units: [index] }),
   });
 }
 
@@ -79,7 +83,7 @@ export function budget(job, present) {
   ask({
     title: "Change the budget", verb: "Change the budget", path: jobApi(job, "budget"), fields: [field.element],
     explain: "The job stops before it costs more than this, earlier runs included.",
-    lineOf: () => `headway budget ${shellWord(job)} ${field.input.value || "USD"}`,
+    lineOf: () => budgetLine(job, field.input.value || "USD"),
     bodyOf: () => (field.input.value === "" ? "Enter an amount." : { max_cost_usd: Number(field.input.value) }),
   });
 }
@@ -97,7 +101,7 @@ export function changeLimits(lane) {
   ask({
     title: `Limits of ${lane.lane}`, verb: "Change the limits", path: laneApi(lane.lane, "limits"), fields: [el("div", { class: "fields" }, fields.map(({ element }) => element))],
     explain: "Running jobs follow at once. Empty stays as it is, 0 is unlimited. Limits of later runs are set in headway.toml.",
-    lineOf: () => "headway lanes" + (entered().length ? "" : " --rpm " + shellWord(lane.lane + "=N")) + entered().map(({ key, input }) => ` --${key.replaceAll("_", "-")} ${shellWord(`${lane.lane}=${input.value}`)}`).join(""),
+    lineOf: () => (entered().length ? commandLine("lanes", ...entered().flatMap(({ key, input }) => ["--" + key.replaceAll("_", "-"), `${lane.lane}=${input.value}`])) : limitsLine(lane.lane)),
     bodyOf: () => (entered().length ? Object.fromEntries(entered().map(({ key, input }) => [key, Number(input.value)])) : "Enter at least one limit."),
   });
 }
@@ -108,12 +112,13 @@ export function approve(job, node) {
   const note = el("input", { type: "text", autocomplete: "off" });
   const choice = el("select", {}, el("option", { value: "yes" }, "Approve"), el("option", { value: "no" }, "Reject"));
   const rejects = () => choice.value === "no";
-  const extra = () => (rejects() ? " --reject" : answer.value.trim() ? " --answer " + shellWord(answer.value.trim()) : "") + (note.value.trim() ? " --note " + shellWord(note.value.trim()) : "");
+  const decision = () => (rejects() ? ["--reject"] : answer.value.trim() ? ["--answer", answer.value.trim()] : []);
+  const extra = () => [...decision(), ...(note.value.trim() ? ["--note", note.value.trim()] : [])];
   ask({
     title: `Answer ${node}`, verb: "Send the answer", path: jobApi(job, "approve"),
     explain: "The flow waits for a person here. Rejected, the node fails and its policy applies.",
     fields: [el("label", { class: "field" }, el("span", {}, "Decision"), choice), el("label", { class: "field" }, el("span", {}, "Answer (JSON or text; true without it)"), answer), el("label", { class: "field" }, el("span", {}, "Note"), note)],
-    lineOf: () => `headway approve ${shellWord(job)} ${shellWord(node)}${extra()}`,
+    lineOf: () => commandLine("approve", job, node, ...extra()),
     bodyOf: () => ({ node, answer: rejects() || answer.value.trim() === "" ? null : answer.value.trim(), reject: rejects(), note: note.value.trim() }),
   });
 }

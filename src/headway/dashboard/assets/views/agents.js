@@ -1,5 +1,6 @@
 // Agents at work: each with its turn, its tool and what it said last.
 
+import { commandLine } from "../parts/command_lines.js";
 import { KeyedChildren, el, setAttribute, setText, show } from "../parts/dom.js";
 import { get, jobApi, jobPath } from "../parts/api.js";
 import { ago, asList, compact, known, money } from "../parts/format.js";
@@ -15,7 +16,7 @@ class AgentsView {
     this.job = job;
     this.list = el("ul", { class: "agents", "data-list": true });
     this.cards = new KeyedChildren(this.list, (agent) => agent.unit, () => new AgentCard(job));
-    this.none = el("div", { hidden: true }, empty("No agent is at work now.", `headway status ${job}`, "An agent appears here while its unit runs. The whole conversation of each is with its unit."));
+    this.none = el("div", { hidden: true }, empty("No agent is at work now.", commandLine("status", job), "An agent appears here while its unit runs. The whole conversation of each is with its unit."));
     this.element = el("section", { "aria-label": "Agents" }, this.list, this.none);
   }
 

@@ -1,11 +1,12 @@
 // One job, live: its head (state, trouble, progress, figures, buttons) and its parts, of which one is shown.
 
+import { commandLine } from "../parts/command_lines.js";
 import { el, setAttribute, setText, show } from "../parts/dom.js";
 import { get, jobApi, jobPath } from "../parts/api.js";
 import { asList, count, duration, known, localTime, money, plural, progressPercent, rate, wholeDuration } from "../parts/format.js";
 import { LiveEvents, connection, stopTick, tick } from "../parts/live.js";
 import { ProgressBar, ProgressLegend, endedUnits } from "../parts/progress.js";
-import { budget, cancel, pause, pauseLine, resume, resumeLine, retryFailed } from "../parts/steering.js";
+import { budget, budgetLine, cancel, cancelLine, pause, pauseLine, resume, resumeLine, retryFailed, retryFailedLine } from "../parts/steering.js";
 import { TroubleCards } from "../parts/trouble.js";
 import { empty, mark, setMark, setTime, stateName, time } from "../parts/widgets.js";
 
@@ -54,7 +55,7 @@ class JobPage {
     try {
       this.take(await get(jobApi(this.job)));
     } catch (error) {
-      this.element.replaceChildren(empty(error.message, "headway jobs"));
+      this.element.replaceChildren(empty(error.message, commandLine("jobs")));
       return;
     }
     if (this.closed) return;
@@ -156,9 +157,9 @@ class JobHead {
     return {
       pause: make("Pause", (self) => pause(job, self), { title: pauseLine(job), "data-key": "p", "aria-keyshortcuts": "p" }),
       resume: make("Resume", (self) => resume(job, self), { title: resumeLine(job), "data-key": "p", "aria-keyshortcuts": "p" }),
-      retry: make("Retry failed", (self) => retryFailed(job, self), { title: `headway retry ${job} --failed` }),
-      budget: make("Budget…", () => budget(job, this.rowOf().budget_usd), { title: `headway budget ${job} USD` }),
-      cancel: make("Cancel…", () => cancel(job), { title: `headway cancel ${job}` }),
+      retry: make("Retry failed", (self) => retryFailed(job, self), { title: retryFailedLine(job) }),
+      budget: make("Budget…", () => budget(job, this.rowOf().budget_usd), { title: budgetLine(job) }),
+      cancel: make("Cancel…", () => cancel(job), { title: cancelLine(job) }),
     };
   }
 

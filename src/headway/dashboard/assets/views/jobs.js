@@ -1,5 +1,6 @@
 // The list of jobs: those that run first, each with its progress and its trouble.
 
+import { commandLine } from "../parts/command_lines.js";
 import { KeyedChildren, el, setAttribute, setText, show } from "../parts/dom.js";
 import { get, jobPath, query } from "../parts/api.js";
 import { ago, asList, count, duration, money, progressPercent, rate, utcTime, wholeDuration } from "../parts/format.js";
@@ -23,7 +24,7 @@ class JobsView {
     this.next = null;
     this.lists = [new JobList("Running", (row) => row.live), new JobList("Earlier", (row) => !row.live)];
     this.more = el("button", { type: "button", hidden: true, click: () => this.load() }, "Show more jobs");
-    this.none = el("div", { hidden: true }, empty("No job has run yet.", "headway run questions.jsonl", "A job that is started in any terminal appears here at once. Without a key: headway demo."));
+    this.none = el("div", { hidden: true }, empty("No job has run yet.", commandLine("run", "questions.jsonl"), "A job that is started in any terminal appears here at once. Without a key: headway demo."));
     this.problem = el("p", { class: "s-fail", role: "alert" });
     this.element = el("div", { class: "wrap jobs" }, el("h1", { tabindex: "-1" }, "Jobs"), this.problem, el("div", { "data-list": true }, this.lists.map((list) => list.element)), this.none, this.more);
   }

@@ -1,11 +1,12 @@
 // All lanes that were ever used: their limits and where these come from, their window, holds and cost. They outlive jobs.
 
+import { commandLine } from "../parts/command_lines.js";
 import { KeyedChildren, el, setText, show } from "../parts/dom.js";
 import { get, jobPath } from "../parts/api.js";
 import { ago, asList, compact, count, known, money, wholeDuration } from "../parts/format.js";
 import { connection, stopTick, tick } from "../parts/live.js";
 import { LimitList } from "../lanes/lane_strip.js";
-import { changeLimits, reopen } from "../parts/steering.js";
+import { changeLimits, limitsLine, reopen, reopenLine } from "../parts/steering.js";
 import { empty, mark, setMark } from "../parts/widgets.js";
 
 const REFRESH_MS = 2000;
@@ -22,7 +23,7 @@ class LanesView {
   constructor() {
     this.list = el("div", { class: "lane-cards", "data-list": true });
     this.cards = new KeyedChildren(this.list, (lane) => lane.key || lane.lane, (lane) => new LaneCard(lane));
-    this.none = el("div", { hidden: true }, empty("No lane was used yet.", "headway run questions.jsonl", "A lane is one account and model: what a provider limits. It appears with its first request, and what it learns is kept for later runs."));
+    this.none = el("div", { hidden: true }, empty("No lane was used yet.", commandLine("run", "questions.jsonl"), "A lane is one account and model: what a provider limits. It appears with its first request, and what it learns is kept for later runs."));
     this.problem = el("p", { class: "s-fail", role: "alert" });
     this.element = el("div", { class: "wrap" }, el("h1", { tabindex: "-1" }, "Lanes"), el("p", { class: "soft" }, "Each lane is one real limit: an account and a model. What it learned is kept and used by the next run."), this.problem, this.list, this.none);
     this.timer = setInterval(() => { if (!document.hidden) this.load(); }, REFRESH_MS);
@@ -62,8 +63,8 @@ class LaneCard {
     this.spent = el("p", { class: "soft small" });
     this.text = el("pre", { class: "foreign" });
     this.used = el("time", { class: "soft small" });
-    this.reopen = el("button", { type: "button", title: `headway lanes --reopen ${lane.lane}`, click: () => reopen(this.name, this.reopen) }, "Open now");
-    const change = el("button", { type: "button", title: `headway lanes --rpm ${lane.lane}=N`, click: () => changeLimits(this.lane) }, "Limits…");
+    this.reopen = el("button", { type: "button", title: reopenLine(lane.lane), click: () => reopen(this.name, this.reopen) }, "Open now");
+    const change = el("button", { type: "button", title: limitsLine(lane.lane), click: () => changeLimits(this.lane) }, "Limits…");
     this.element = el("article", { class: "panel lane-card", tabindex: "-1", "data-item": true, "aria-label": `Lane ${lane.lane}` }, el("div", { class: "lane-head" }, el("h2", { class: "foreign" }, lane.lane), el("p", {}, this.state, " ", this.until, " ", this.job), el("div", { class: "tools" }, this.reopen, change)), this.limits.element, el("div", { class: "lane-card-foot" }, this.window, this.spent, this.used), el("details", {}, el("summary", {}, "All that is known, as headway lanes prints it"), this.text));
   }
 

@@ -3,7 +3,7 @@
 import { el, show } from "../parts/dom.js";
 import { get, jobApi, jobPath } from "../parts/api.js";
 import { asList, count, duration, known, money, pretty, sentence } from "../parts/format.js";
-import { cancelUnit, retryUnit } from "../parts/steering.js";
+import { cancelLine, cancelUnit, retryUnit, retryUnitLine } from "../parts/steering.js";
 import { command, empty, foreign, mark, pairs, section, time } from "../parts/widgets.js";
 import { Conversation, longText } from "./conversation.js";
 import { timeLine } from "./time_line.js";
@@ -79,8 +79,8 @@ class UnitView {
       ["Attempts", count(unit.attempts || 0)], ["Cost", known(unit.cost_usd) ? money(unit.cost_usd) : null], ["Waits for", unitLinks(this.job, asList(unit.waits_for))], ["Files", asList(unit.files).map(nameOf).join(", ")],
       ["Metadata", unit.metadata && Object.keys(unit.metadata).length ? pretty(unit.metadata) : null]]);
     const ended = ENDED.has(unit.status);
-    const retry = el("button", { type: "button", title: `headway retry ${this.job} ${unit.id}`, click: () => retryUnit(this.job, this.index, unit.id || String(this.index), retry) }, "Retry this unit");
-    const stop = el("button", { type: "button", title: `headway cancel ${this.job} ${unit.id}`, click: () => cancelUnit(this.job, this.index, unit.id || String(this.index)) }, "Cancel…");
+    const retry = el("button", { type: "button", title: retryUnitLine(this.job, unit.id), click: () => retryUnit(this.job, this.index, unit.id || String(this.index), retry) }, "Retry this unit");
+    const stop = el("button", { type: "button", title: cancelLine(this.job, unit.id), click: () => cancelUnit(this.job, this.index, unit.id || String(this.index)) }, "Cancel…");
     show(retry, ended);
     show(stop, !ended && this.rowOf().live);
     return el("header", {}, el("div", { class: "title" }, el("h2", { class: "unit-title" }, el("span", { class: "foreign" }, unit.id || String(unit.index)), " ", mark(unit.status)), el("div", { class: "tools" }, retry, stop)), el("div", { class: "panel facts" }, about), line ? el("p", { class: "soft small" }, "On a terminal: ", command(line)) : null);
