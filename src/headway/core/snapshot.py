@@ -114,6 +114,14 @@ class LaneView(msgspec.Struct, frozen=True):
         return own is None or self.cap.used > own.used
 
 
+class BudgetView(msgspec.Struct, frozen=True):
+    """A budget that one lane or several share."""
+
+    name: str
+    spent_usd: float
+    max_cost_usd: float
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """The whole run at an instant."""
 
@@ -131,6 +139,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     max_cost_usd: float = 0.0
     #: The global cap on requests in flight, if there is one.
     cap: LimitUsage | None = None
+    #: The budgets of single providers.
+    lane_budgets: tuple[BudgetView, ...] = ()
 
 
 def snapshot(scheduler: Scheduler, now: float, unfetched: Callable[[str], int]) -> Snapshot:
@@ -162,6 +172,9 @@ def snapshot(scheduler: Scheduler, now: float, unfetched: Callable[[str], int]) 
         max_cost_usd=scheduler.budget.max_cost_usd,
         eta_s=run_eta_s(scheduler, etas, remaining),
         cap=cap,
+        lane_budgets=tuple(
+            BudgetView(one.name, one.spent_usd, one.max_cost_usd) for one in scheduler.lane_budgets.values()
+        ),
     )
 
 
