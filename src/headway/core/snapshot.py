@@ -306,10 +306,8 @@ def _wait(scheduler: Scheduler, lane: LaneState, now: float) -> Wait | None:
         return _READING
     if entry.unit.late and lane.rendering:
         return Wait(WaitCode.OTHER_UNITS)
-    if lane.breaker.open:
-        if lane.in_flight:
-            return Wait(WaitCode.PROBE, message=lane.breaker.last_message)
-        return Wait(WaitCode.BREAKER, lane.breaker.probe_at, lane.breaker.last_message)
+    if (wait := _wait_for_probe(lane)) is not None:
+        return wait
     if not lane.window.size:
         return Wait(WaitCode.OTHER_JOBS)
     if lane.in_flight >= lane.window.size:
@@ -336,6 +334,18 @@ def _wait(scheduler: Scheduler, lane: LaneState, now: float) -> Wait | None:
     if lane.full:
         return Wait(WaitCode.ANSWERS)
     return Wait(WaitCode.CONNECTIONS) if lane.waits_for_connections(entry) else None
+
+
+def _wait_for_probe(lane: LaneState) -> Wait | None:
+    breaker = lane.breaker
+    if not breaker.open:
+        return None
+    may_probe = breaker.may_probe(lane.in_flight)
+    if breaker.reopened and not breaker.last_message:
+        return None if may_probe else Wait(WaitCode.ONE_AHEAD)
+    if not may_probe:
+        return Wait(WaitCode.PROBE, message=breaker.last_message)
+    return Wait(WaitCode.BREAKER, breaker.probe_at, breaker.last_message)
 
 
 _READING: Final = Wait(WaitCode.READING)
