@@ -17,12 +17,13 @@ import pytest
 from rich.console import Console
 from tests.cli.test_live import PATIENCE_S, Screen, screen, view_of
 
-from headway.core.reasons import Wait, WaitCode
+from headway.core.model import Kind
+from headway.core.reasons import AccountRefused, Wait, WaitCode
 from headway.core.snapshot import LaneView, Snapshot
 from headway.display.lanes.limit_use import COLUMN_S, LimitUseHistory, drawn
 from headway.display.live import LiveDisplay, frame
 from headway.display.top.full_screen import _names
-from headway.display.top.top_page import TopChoice, TopData, page_lines
+from headway.display.top.top_page import TopChoice, TopData, page_lines, plain_lines
 from headway.engine.observer import View
 from headway.reports.run_progress import progress_of
 from headway.reports.watching.job_watch import JobSight
@@ -159,6 +160,31 @@ def sight(name: str, lanes: int, **changes: Any) -> JobSight:
     job = Job(1, name, "batch", "running", "", "", {}, {}, {}, "", 10, 0, counts, 0, 0, 0, 0, 0.0, 0.0)
     progress = msgspec.structs.replace(progress_of(run_view(lanes)), job=name)
     return msgspec.structs.replace(JobSight(job, "running", True, 0.0, progress), **changes)
+
+
+@pytest.mark.parametrize(
+    ("wait", "step"),
+    [
+        (Wait(WaitCode.HOLD, 500.0, "quota used up"), "it goes on by itself; if the limit is gone already: headway lanes --reopen lane-1 --db x.db"),
+        (Wait(WaitCode.STOPPED, stop=AccountRefused(Kind.AUTH, "bad key")), "check the key and the model ('headway doctor'), then: headway lanes --reopen lane-1 --db x.db"),
+        (Wait(WaitCode.BREAKER, 500.0, "503"), "it goes on as soon as a test request succeeds; 'headway doctor' checks the provider"),
+        (Wait(WaitCode.BUDGET), "raise the budget: headway budget one USD --db x.db"),
+        (Wait(WaitCode.PACE, 500.0, "requests per minute"), ""),
+    ],
+)  # fmt: skip
+def test_a_lane_in_trouble_says_what_to_do(wait: Wait, step: str) -> None:
+    view = run_view(0)
+    view = msgspec.structs.replace(
+        view,
+        snapshot=msgspec.structs.replace(view.snapshot, lanes=(lane(1, wait=wait), lane(2))),
+        names={"lane-1": "lane-1", "lane-2": "lane-2"},
+    )
+    progress = msgspec.structs.replace(progress_of(view), job="one")
+    data = TopData([sight("one", 0, progress=progress)], {}, {}, 0.0, "--db x.db")
+    text = [line.plain.strip() for line in page_lines(data, TopChoice("one"), 200, 24, blocks=True)]
+    assert [line for line in text if line.startswith("next: ")] == ([f"next: lane-1: {step}"] if step else [])
+    plain = [line for line in plain_lines(data, 200) if "next: " in line]
+    assert plain == ([f" one: next: lane-1: {step}"] if step else [])
 
 
 @pytest.mark.parametrize("width", [20, 50, 80, 200])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.engine.test_engine import PATIENCE_S, Adapter, Watcher, ended, engine_of, job_of, stuck, until
+from tests.engine.test_engine import Adapter, Watcher, ended, engine_of, job_of, stuck, until
 
 from headway.core.model import Kind, LaneLimits, Outcome
 from headway.engine.engine import Engine
@@ -17,7 +16,6 @@ from headway.providers.adapter import Answer, Request
 from headway.stores.records import Job
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
-from headway.stores.write_batch import WriteBatch
 
 ONE_BY_ONE = LaneLimits(max_concurrency=1)
 
@@ -141,26 +139,29 @@ async def test_a_cancelled_and_a_failed_unit_run_again_in_the_same_run() -> None
     assert [attempt.number for attempt in bench.store.attempts(bench.made.id, 1)] == [1, 2]
 
 
+async def test_a_unit_that_is_wanted_again_and_cancelled_at_once_is_cancelled() -> None:
+    """Commands are carried out in order, also while the unit of the first is being brought back."""
+    bench = Bench(2)
+
+    async def act() -> None:
+        await until(lambda: len(bench.gate.waiting) == 2)
+        bench.gate.answer(1, Answer(Outcome(Kind.INVALID, message="no")))
+        await until(lambda: bench.states()[1] == "failed")
+        bench.ask("retry_units", 1)
+        bench.ask("cancel_units", 1)
+        await until(lambda: bench.states()[1] == "cancelled")
+        bench.gate.answer(0)
+
+    await _during(bench.engine, act)
+    assert bench.texts() == ["retry u1", "cancel u1"]
+    assert bench.states() == {0: "succeeded", 1: "cancelled"}
+
+
 async def test_a_unit_that_is_wanted_again_twice_at_once_comes_back_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench(3)
-    store, all_read = bench.store, threading.Event()
-    open_commands, states, commit = store.open_commands, store.states, store.commit
-    read: list[int] = []
-
-    def read_states(job: int, indexes: Iterable[int]) -> dict[int, str]:
-        found = states(job, indexes)
-        read.append(job)
-        if len(read) == 3:
-            all_read.set()
-        return found
-
-    def commit_later(batch: WriteBatch) -> None:
-        """The units are brought back when all three have looked at them."""
-        if batch.again:
-            all_read.wait(PATIENCE_S)
-        commit(batch)
+    store, open_commands = bench.store, bench.store.open_commands
 
     async def act() -> None:
         await until(lambda: len(bench.gate.waiting) == 3)
@@ -170,8 +171,6 @@ async def test_a_unit_that_is_wanted_again_twice_at_once_comes_back_once(
         monkeypatch.setattr(
             store, "open_commands", lambda job: found if len(found := open_commands(job)) > 2 else []
         )
-        monkeypatch.setattr(store, "states", read_states)
-        monkeypatch.setattr(store, "commit", commit_later)
         bench.ask("retry_units", 0, 1, 1)
         bench.ask("retry_units", 1, 0)
         bench.ask("retry_units", 0)

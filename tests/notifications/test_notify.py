@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.test_live import view_of
 from tests.crash.stage import KEY, Stage, wait_for
 from tests.tracing.receiver import serving
 
+from headway.core.snapshot import BudgetView, Snapshot
 from headway.errors import UsageError
 from headway.fake.process import fake_process
 from headway.notifications import delivery
 from headway.notifications.delivery import Deliveries
 from headway.notifications.message import Notification
 from headway.notifications.targets import NotifiedProgram, WebAddress, parse_target
+from headway.notifications.watcher import NotificationWatcher
 
 PLAN = """
 accounts:
@@ -107,6 +110,17 @@ def test_the_end_and_the_budget(stage: Stage, hook: tuple[Hook, str]) -> None:
     assert told.events()[1:] == ["budget", "ended"], told.got[1:]
     # The address is a secret: it is in no record.
     assert b"secret-path" not in stage.db.read_bytes()
+
+
+def test_the_budget_of_one_provider_is_told_of_once() -> None:
+    told: list[Notification] = []
+    watcher = NotificationWatcher(told.append, 60.0)
+    for spent in (0.7, 0.8, 0.9):
+        budgets = (BudgetView("alpha", spent, 1.0), BudgetView("beta", 0.1, 1.0))
+        watcher.moved(view_of(Snapshot(0.0, (), 0, 0, 0, 0, 0, 0, 0, spent, None, lane_budgets=budgets)))
+    assert [(one.event, one.text.partition(": ")[2]) for one in told] == [
+        ("budget", "80 % of the budget of alpha is spent: $0.80 of $1.00")
+    ]
 
 
 def test_a_long_hold_and_a_stopped_lane(stage: Stage, hook: tuple[Hook, str]) -> None:

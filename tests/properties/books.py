@@ -6,6 +6,7 @@
 - *held lane*, *closed lane*, *pause*, *not before*, *paused*, *over*, *deadline*, *delay*: nothing starts too early;
 - *lane cap*, *window*, *global cap*, *bucket*, *min gap*, *budget*, *breaker*: nothing starts that does not fit;
 - *dependency*, *serial*, *order*, *alone*: nothing starts out of turn;
+- *reopened*: a lane that was closed and is reopened begins with one attempt;
 - *retries*, *hint*, *cancel*, *status*: what becomes of an answer is what the rules say;
 - *render*: the request of a late unit is made once, before it starts, from answers that are there;
 - *fetch*: units are fetched once, one fetch of a lane at a time, and never from a source that has no more;
@@ -37,6 +38,8 @@ class Fortune:
 
     tries: int = 0
     spent: int = 0
+    #: Of these, the ones that may be its own fault: whatever its lane did, they count.
+    own: int = 0
     throttles: int = 0
     crashes: int = 0
     alone: bool = False
@@ -162,11 +165,10 @@ class Books:
             case events.Share(key, grant):
                 self.lanes[key].share(grant)
             case events.ReopenLane(key):
-                self.lanes[key].reopen()
+                self.lanes[key].reopen(now)
                 self.revived = True
                 self.may_repeat = self.done
-                for index, fortune in self.fortunes.items():
-                    fortune.hastened = fortune.hastened or self.units[index].lane == key
+                self._hasten(key)
             case events.OpenLane(spec) if spec.key in self.lanes:
                 self.lanes[spec.key].configure(spec.limits, now)
             case events.OpenLane(spec):
@@ -179,6 +181,10 @@ class Books:
                 self.may_repeat = self.done  # The end that was reported did not know of this work.
                 self.dry.discard(event.lane)
                 self.refreshed.add(event.lane)
+
+    def _hasten(self, key: str) -> None:
+        for index, fortune in self.fortunes.items():
+            fortune.hastened = fortune.hastened or self.units[index].lane == key
 
     def _tell_units(self, event: events.Units | events.SerialUnits | events.RestUnits) -> None:
         brought = {unit.index for unit in event.units}
@@ -305,6 +311,7 @@ class Books:
     def _judge_unfit(self, flight: Flight, lane: LaneBook, event: events.AnswerRejected, now: float) -> Due:
         fortune = self.fortunes[event.index]
         fortune.spent += 1
+        fortune.own += 1
         if flight.fate:
             return self._by_fate(flight, now)
         if event.again is None:
@@ -312,7 +319,7 @@ class Books:
         due = again(now, now)
         if fortune.spent >= lane.spec.retry.max_attempts:
             due.ends = frozenset({Status.FAILED})
-            due.again = lane.breaker_seen
+            due.again = lane.breaker_seen and fortune.own < lane.spec.retry.max_attempts
         return due
 
     def _judge_throttled(self, fortune: Fortune, lane: LaneBook, outcome: Outcome, now: float) -> Due:
@@ -324,8 +331,9 @@ class Books:
     def _judge_failed(
         self, fortune: Fortune, lane: LaneBook, outcome: Outcome, kind: Kind, now: float
     ) -> Due:
-        """Given up only when the attempts are used up; a probe of a broken lane may be one more."""
+        """Given up only when the attempts are used up. Only a probe of a broken lane that meets an overload may be one more."""
         fortune.spent += 1
+        fortune.own += kind is not Kind.OVERLOAD
         fortune.crashes += kind is Kind.CRASH
         if fortune.alone and kind is Kind.CRASH:
             return ends(Status.FAILED)
@@ -334,7 +342,7 @@ class Books:
         due = self._after_wait(lane, outcome, now)
         if fortune.spent >= lane.spec.retry.max_attempts:
             due.ends = frozenset({Status.TIMED_OUT if kind is Kind.TIMEOUT else Status.FAILED})
-            due.again = lane.breaker_seen
+            due.again = lane.breaker_seen and fortune.own < lane.spec.retry.max_attempts
         return due
 
     def _after_wait(self, lane: LaneBook, outcome: Outcome, now: float) -> Due:
@@ -344,6 +352,8 @@ class Books:
             return again(now + wait_s)
         retry = lane.spec.retry
         longest_s = max(retry.cap_s * (1.0 + retry.jitter), retry.default_wait_s + retry.hold_margin_s)
+        if lane.breaker_seen:
+            return again(now)  # It may let others probe first.
         return again(now, max(now + longest_s, lane.held_until))
 
     # -- what came out --------------------------------------------------------------------------------------
@@ -375,6 +385,8 @@ class Books:
                 case commands.Notice(key, what, reason, until):
                     self._judge_notice(key, reason)
                     self.lanes[key].notice(what, until, reason)
+                    if what == "breaker_closed":
+                        self._hasten(key)  # What let others probe first may start.
                 case commands.Fetch() | commands.FetchSerial() | commands.FetchRest():
                     self._judge_fetch(command)
                 case commands.Render(unit):
@@ -491,7 +503,7 @@ class Books:
             attempt == fortune.tries + 1, "retries", f"try {attempt} of unit {index}, was {fortune.tries}"
         )
         lane = self.lanes[unit.lane]
-        lane.judge(unit, now)
+        lane.judge(unit, now, [one for one in self.flights.values() if one.unit.lane == unit.lane])
         fortune.tries = attempt
         self.flights[index] = lane.start(unit, now)
         self.last_start_at = now

@@ -151,6 +151,16 @@ def breaker_announced_and_left_closed(patch: Patch) -> None:
     patch.setattr(Breaker, "failed", wrong)
 
 
+@bug("reopened")
+def reopened_without_a_probe(patch: Patch) -> None:
+    patch.setattr(Breaker, "probe_first", lambda self, now, sent, probe_seq: None)
+
+
+@bug("retries")
+def every_probe_is_free(patch: Patch) -> None:
+    patch.setattr(verdict, "is_lanes_fault", lambda outcome: True)
+
+
 # -- the budget ------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ configured buckets hold. It never reads the scheduler.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from headway.core.lanes.job_share import Grant
@@ -69,6 +70,8 @@ class LaneBook:
     broke: bool = False
     reported: bool = False
     breaker_open: bool = False
+    #: It was closed when it was reopened, and has not answered since: attempts from then on are probes, one at a time.
+    probing_since: int | None = None
     breaker_seen: bool = False
     breaker_until: float = ALWAYS
     congested_at: int = 0
@@ -98,7 +101,10 @@ class LaneBook:
     def stop(self) -> None:
         self.stopped = self.ever_stopped = True
 
-    def reopen(self) -> None:
+    def reopen(self, now: float) -> None:
+        if self.closed or self.breaker_open or max(self.held_until, self.noticed_until) > now:
+            self.probing_since = self.starts
+            self.breaker_seen = True
         self.held_until = self.paused_until = ALWAYS
         self.stopped = False
 
@@ -115,7 +121,7 @@ class LaneBook:
             self.breaker_open = self.breaker_seen = True
             self.breaker_until = until
         elif what == "breaker_closed":
-            self.breaker_open = False
+            self.breaker_open, self.probing_since = False, None
 
     def configure(self, limits: LaneLimits, now: float) -> None:
         """New limits: levels carry over by name, the window moves with its maximum."""
@@ -196,8 +202,8 @@ class LaneBook:
 
     # -- judging a start ----------------------------------------------------------------------------------
 
-    def judge(self, unit: Unit, now: float) -> None:
-        """Raise unless this lane may start this unit now."""
+    def judge(self, unit: Unit, now: float, flights: Iterable[Flight]) -> None:
+        """Raise unless this lane may start this unit now, beside these attempts of its own."""
         who, slack = f"unit {unit.index} started in {self.spec.key} at {now}", slack_s(now)
         require(not self.closed, "closed lane", f"{who}, which is stopped")
         held_until = max(self.held_until, self.noticed_until)
@@ -207,12 +213,19 @@ class LaneBook:
         require(self.flights < most, "lane cap", f"{who} beside {self.flights} others, {most} allowed")
         require(self.flights < self.window, "window", f"{who} beside {self.flights}, window {self.window}")
         self._judge_breaker(who, now)
+        self._judge_reopened(who, flights)
         self._judge_buckets(who, self.spec.counting.reserved(unit.estimate), now)
 
     def _judge_breaker(self, who: str, now: float) -> None:
         if self.breaker_open:
             due = now >= self.breaker_until - slack_s(now)
             require(due and not self.flights, "breaker", f"{who}, whose breaker is open")
+
+    def _judge_reopened(self, who: str, flights: Iterable[Flight]) -> None:
+        """A lane that was closed and reopened sends one attempt ahead of all others."""
+        if self.probing_since is not None:
+            probes = [flight.number for flight in flights if flight.number > self.probing_since]
+            require(not probes, "reopened", f"{who}, which was reopened, beside its attempts {probes}")
 
     def _judge_buckets(self, who: str, costs: Costs, now: float) -> None:
         gap_s = now - self.last_start_at

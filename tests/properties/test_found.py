@@ -286,3 +286,17 @@ def test_a_lane_that_waits_for_its_connections_says_so() -> None:
     wait = snapshot(scheduler.scheduler, wake_at, lambda lane: 0).lanes[0].wait
     assert wait is not None
     assert wait.code is WaitCode.CONNECTIONS
+
+
+def test_a_unit_that_waits_for_one_that_the_deadline_cancels_is_reported() -> None:
+    """It waited no longer, was skipped no more after the deadline, and was nowhere: no row said what became of it."""
+    first, second = Unit(0, "a", leads=True), Unit(1, "a", after=(0,))
+    scheduler = Scheduler([LaneSpec("a", LaneLimits(max_concurrency=1))], Settings(deadline_at=10.0))
+    scheduler.handle([events.SerialUnits(())], 0.0)
+    assert starts(scheduler.handle([events.Units("a", [first], more=True)], 0.0)) == [0]
+    scheduler.handle([], 10.0)
+    # A fetch was under way, so the report of all units has not begun.
+    told = scheduler.handle([events.Units("a", [second], more=False), events.Cancelled(0)], 10.1)
+    told += scheduler.handle([events.RestUnits(())], 10.2)
+    ended = [command.unit.index for command in told if isinstance(command, commands.Finish)]
+    assert (ends(told), ended) == (["deadline"], [0, 1])

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import pytest
 from tests.tracing.receiver import ReceivedSpan, Receiver, providing, receiving
 
+from headway.tracing.exporting import without_paths
+
 KEY = "sk-trace-6b1f0c9d2e7a4835b0aa"
 #: The trace that started the command.
 OUTER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -90,7 +92,7 @@ def test_a_span_for_each_unit_and_each_attempt(place: Place) -> None:
             "gen_ai.response.model": "gpt-x-2026", "gen_ai.response.finish_reasons": ["stop"],
             "gen_ai.usage.input_tokens": 11, "gen_ai.usage.output_tokens": 7, "server.address": "127.0.0.1",
             "server.port": unit.attributes["server.port"], "headway.job": run.attributes["headway.job"],
-            "headway.lane": "alpha/gpt-x", "headway.unit.index": unit.attributes["headway.unit.index"],
+            "headway.lane": "alpha/gpt-x", "headway.unit.index": unit.attributes["headway.unit.index"], "headway.unit.id": f"u{unit.attributes['headway.unit.index']}",
             "headway.unit.status": "succeeded", "headway.unit.attempts": 2, "headway.cost_usd": pytest.approx(0.018),
         }  # fmt: skip
         assert (unit.kind, unit.parent, unit.is_error, unit.name) == (CLIENT, "", False, "chat gpt-x")
@@ -199,3 +201,15 @@ def test_a_receiver_that_fails_is_one_line_and_no_more(place: Place) -> None:
     assert time.monotonic() - began_at < 60.0
     done = place.run(place.ask({"id": "u2", "prompt": "y"}), "--otel", OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
     assert (done.returncode, "Headway sends http/protobuf" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Failed to export to https://otel.example/t0ken/v1/traces?k=s", "Failed to export to https://otel.example"),
+        ("https://user:t0ken@otel.example:4318/v1", "https://otel.example:4318"),
+        ("(host='otel.example', port=443): Max retries exceeded with url: /t0ken/v1/traces (Caused", "(host='otel.example', port=443): Max retries exceeded with url: … (Caused"),
+    ],
+)  # fmt: skip
+def test_warnings_show_no_path_of_an_address(text: str, shown: str) -> None:
+    assert without_paths(text) == shown

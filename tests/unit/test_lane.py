@@ -479,7 +479,7 @@ def test_reopening_lifts_hold_pause_and_stop() -> None:
     refused(lane, sent(lane, 0.0), 1.0, hint=Hint(retry_after_s=30.0))
     setattr(lane, "stopped", AccountRefused(Kind.QUOTA, "no credit"))  # noqa: B010  # mypy would take it to stay
     lane.reopen(0.0)
-    assert lane.when(entry_of(lane), NEVER)[0] == ALWAYS
+    assert lane.when(entry_of(lane), NEVER) == (0.0, "breaker")
     assert (lane.stopped, lane.hold.reason) == (None, "")
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from msgspec import structs
 from tests.unit.drive import (
     ONE_BY_ONE,
     Run,
+    Step,
     failed,
     good,
     lane_spec,
@@ -414,7 +417,7 @@ def test_probes_come_ever_later() -> None:
     assert gaps == pytest.approx([1.0, 2.0, 4.0, 8.0])
 
 
-def test_a_probe_spends_none_of_its_units_attempts() -> None:
+def test_a_probe_that_meets_an_overload_spends_none_of_its_units_attempts() -> None:
     retry = RetryPolicy(max_attempts=2, jitter=0.0, base_s=0.01)
     run = Run(units(1000), lane_spec(limits=ONE_BY_ONE, retry=retry))
     run.at(0.0)
@@ -575,6 +578,87 @@ def test_where_failures_are_the_units_own_only_overload_opens_the_breaker(kind: 
     run.at(0.0)
     run.at(1.0, *(failed(index, kind) for index in range(2 * OVERLOADS)))
     assert run.lane().breaker.open is opens
+
+
+def _attempts(steps: list[tuple[float, Step]]) -> Counter[int]:
+    return Counter(start.unit.index for _, step in steps for start in step.starts)
+
+
+@pytest.mark.parametrize("kind", [Kind.TRANSIENT, Kind.TIMEOUT])
+def test_bad_units_that_are_left_use_up_their_attempts_and_no_more(kind: Kind) -> None:
+    """They failed while the lane served others, so it is not the lane that fails now."""
+
+    def bad(start: Start, now: float) -> tuple[float, Finished]:
+        index = start.unit.index
+        return 0.1, ok(index) if index % 10 else failed(index, kind, "500")
+
+    retry = RetryPolicy(max_attempts=4, jitter=0.0)
+    steps = play(Run(units(300), lane_spec(limits=LaneLimits(max_concurrency=10), retry=retry)), bad)
+    assert steps[-1][1].done == "complete"
+    assert steps[-1][0] < 20.0
+    assert [_attempts(steps)[index] for index in range(0, 300, 10)] == [4] * 30
+
+
+def test_units_that_failed_in_an_earlier_run_say_nothing_about_the_lane() -> None:
+    """`retry --failed`: all that is left to do may be bad."""
+    retry = RetryPolicy(max_attempts=2, jitter=0.0)
+    again = [structs.replace(unit, tried=True) for unit in units(50)]
+    steps = play(
+        Run(again, lane_spec(limits=LaneLimits(max_concurrency=10), retry=retry)),
+        lambda start, now: (0.1, failed(start.unit.index, Kind.TRANSIENT, "500")),
+    )
+    assert (steps[-1][1].done, _attempts(steps)) == ("complete", Counter(dict.fromkeys(range(50), 2)))
+    assert steps[-1][0] < 10.0
+    assert [told for _, step in steps for told in step.told] == []
+
+
+def test_only_bad_units_get_no_more_attempts_than_allowed_and_end_the_run() -> None:
+    """Nobody can tell them from an outage at first: probes go slowly, each uses an attempt, and the units take turns."""
+    retry = RetryPolicy(max_attempts=2, jitter=0.0)
+    steps = play(
+        Run(units(8), lane_spec(retry=retry)),
+        lambda start, now: (0.1, failed(start.unit.index, Kind.TRANSIENT, "500")),
+    )
+    assert (steps[-1][1].done, _attempts(steps)) == ("complete", Counter(dict.fromkeys(range(8), 2)))
+    assert steps[-1][0] < 120.0
+
+
+def test_in_an_outage_the_units_take_turns_with_the_probes() -> None:
+    """Ten minutes of 500s cost no unit all its attempts, and when they are over nothing waits for its turn."""
+
+    def outage(start: Start, now: float) -> tuple[float, Finished]:
+        index = start.unit.index
+        return 0.1, failed(index, Kind.TRANSIENT, "500") if 10.0 < now < 610.0 else ok(index)
+
+    retry = RetryPolicy(max_attempts=3, jitter=0.0)
+    limits = LaneLimits(rpm=600.0, burst_s=0.0, max_concurrency=4)
+    steps = play(Run(units(1000), lane_spec(limits=limits, retry=retry)), outage)
+    assert steps[-1][1].done == "complete"
+    assert {status for _, step in steps for status in step.ended.values()} == {"succeeded"}
+    assert steps[-1][0] < 610.0 + 15.0 + 95.0
+
+
+def test_an_overload_of_all_units_that_are_left_is_the_lanes() -> None:
+    def overloaded(start: Start, now: float) -> tuple[float, Finished]:
+        index = start.unit.index
+        return 0.1, failed(index, Kind.OVERLOAD, "529") if now < 300.0 else ok(index)
+
+    retry = RetryPolicy(max_attempts=3, jitter=0.0)
+    again = [structs.replace(unit, tried=True) for unit in units(4)]
+    steps = play(Run(again, lane_spec(retry=retry)), overloaded)
+    assert {status for _, step in steps for status in step.ended.values()} == {"succeeded"}
+
+
+def test_own_failures_of_probes_stop_no_lane() -> None:
+    """A worker's lane was overloaded; what is left are items on which the function raises."""
+
+    def raises(start: Start, now: float) -> tuple[float, Finished]:
+        return 0.1, failed(start.unit.index, Kind.OVERLOAD if now < 1.0 else Kind.TRANSIENT, "no")
+
+    spec = lane_spec(limits=LaneLimits(max_concurrency=10), retry=RetryPolicy(max_attempts=3, jitter=0.0))
+    steps = play(Run(units(10), structs.replace(spec, own_failures=True)), raises)
+    assert steps[-1][1].done == "complete"
+    assert max(_attempts(steps).values()) == 3
 
 
 # -- units with their own policy --------------------------------------------------------------------------------------

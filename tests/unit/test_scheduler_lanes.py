@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
+from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units, unreached
 
 from headway.core.events import (
     Finished,
@@ -26,6 +26,7 @@ from headway.core.model import (
     Unit,
     Usage,
 )
+from headway.core.reasons import WaitCode
 from headway.reason_text import notice_text
 
 OPEN_INPUT = Settings(input_open=True)
@@ -116,7 +117,64 @@ def test_reopening_closes_a_breaker() -> None:
     run.at(0.0)
     step = run.at(1.0, *(failed(index, Kind.OVERLOAD) for index in range(8)))
     assert (step.told, step.started) == (["breaker_opened"], [])
-    assert len(run.at(1.1, ReopenLane("a")).started) == 8
+    assert len(run.at(1.1, ReopenLane("a")).started) == 1
+
+
+def _closed(most: int = 4) -> Run:
+    """A lane that a refusal has closed for an hour, with attempts 1 to 3 still in flight."""
+    run = Run(units(99), lane_spec(limits=LaneLimits(max_concurrency=most)))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.HOLD, "daily quota", retry_after_s=3600.0))
+    return run
+
+
+def test_a_held_lane_that_is_reopened_sends_one_and_the_rest_when_it_is_accepted() -> None:
+    run = _closed(8)
+    run.at(2.0, *(ok(index) for index in range(1, 8)))
+    step = run.at(10.0, ReopenLane("a"))
+    assert (step.started, step.told) == ([0], ["reopened"])
+    wait = run.view(10.0).wait
+    assert wait is not None
+    assert wait.code is WaitCode.ONE_AHEAD
+    assert run.at(11.0).started == []
+    step = run.at(12.0, RequestAccepted(0))
+    assert len(step.started) == 7
+    assert step.told == ["breaker_closed"]
+
+
+def test_a_reopened_lane_that_is_refused_again_has_sent_one() -> None:
+    run = _closed()
+    run.at(2.0, *(ok(index) for index in range(1, 4)))
+    assert run.at(10.0, ReopenLane("a")).started == [0]
+    step = run.at(11.0, failed(0, Kind.HOLD, "daily quota", retry_after_s=100.0))
+    assert (step.started, step.told) == ([], ["held"])
+    assert len(run.at(113.0).started) == 1, "after the hold the next one goes ahead, too"
+
+
+def test_the_first_of_a_reopened_lane_does_not_wait_for_what_was_sent_before() -> None:
+    run = _closed()
+    assert run.at(10.0, ReopenLane("a")).started == [0]
+    assert run.at(11.0, ok(1), ok(2)).started == [], "they were sent before the lane was closed"
+    assert run.at(12.0, ReopenLane("a")).started == [], "one is on its way"
+    assert len(run.at(13.0, ok(0)).started) == 3
+
+
+def test_a_lane_that_stopped_for_failures_sends_one_at_a_time_until_one_succeeds() -> None:
+    run = Run(units(99), lane_spec(limits=LaneLimits(max_concurrency=8)))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.AUTH, "bad key"), *(ok(index) for index in range(1, 8)))
+    assert run.at(10.0, ReopenLane("a")).started == [0]
+    assert run.at(10.5, unreached(0, "no connection")).started == []
+    [second] = run.at(12.5).started
+    assert second != 0
+    assert len(run.at(13.0, ok(second)).started) == 8
+
+
+def test_reopening_a_lane_that_is_open_changes_nothing() -> None:
+    run = Run(units(99), lane_spec(limits=LaneLimits(max_concurrency=8)))
+    run.at(0.0)
+    run.at(1.0, ReopenLane("a"))
+    assert len(run.at(2.0, *(ok(index) for index in range(8))).started) == 8
 
 
 # -- limits -------------------------------------------------------------------------------------------

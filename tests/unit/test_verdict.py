@@ -167,9 +167,27 @@ def test_a_death_with_the_last_attempt_ends_the_unit() -> None:
     assert told(unit, Kind.CRASH, "signal 9") == Verdict(Move.FAIL, message="signal 9")
 
 
-def test_a_probe_of_a_broken_lane_spends_no_attempt() -> None:
+def probe() -> Entry:
+    """A unit that tests a broken lane."""
     lane = one_lane(UNLIMITED, RetryPolicy(max_attempts=1, jitter=0.0))
     unit = entry_of(lane)
     lane.charge(unit, 0.0, "breaker")
-    assert told(unit, Kind.OVERLOAD, now=10.0) == Verdict(Move.RETRY, 11.0)
+    return unit
+
+
+@pytest.mark.parametrize("outcome", [Outcome(Kind.OVERLOAD), Outcome(Kind.TRANSIENT, sent=False)])
+def test_a_probe_that_a_broken_lane_fails_spends_no_attempt(outcome: Outcome) -> None:
+    unit = probe()
+    assert judge(unit, outcome, ALWAYS, 10.0) == Verdict(Move.RETRY, 11.0)
     assert unit.attempts == 0
+
+
+@pytest.mark.parametrize("kind", [Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH])
+def test_a_probe_that_may_fail_by_itself_spends_an_attempt(kind: Kind) -> None:
+    assert told(probe(), kind).move is not Move.RETRY
+
+
+def test_a_probe_of_a_unit_that_failed_while_others_succeeded_spends_an_attempt() -> None:
+    unit = probe()
+    unit.failed_seq, unit.lane.good_seq = 3, 4
+    assert told(unit, Kind.OVERLOAD).move is Move.FAIL

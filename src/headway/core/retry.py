@@ -47,6 +47,11 @@ def believed(outcome: Outcome) -> Outcome:
     return msgspec.structs.replace(outcome, hint=msgspec.structs.replace(hint, retry_after_s=None))
 
 
+def is_lanes_fault(outcome: Outcome) -> bool:
+    """Whether the failure is certainly not the unit's: the provider was overloaded, or nothing of the request was sent."""
+    return outcome.kind is Kind.OVERLOAD or not outcome.sent
+
+
 def unpaid(outcome: Outcome) -> bool:
     """Whether an attempt with this outcome certainly cost nothing: it was never sent, or refused before any work.
 

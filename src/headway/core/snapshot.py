@@ -114,6 +114,14 @@ class LaneView(msgspec.Struct, frozen=True):
         return own is None or self.cap.used > own.used
 
 
+class BudgetView(msgspec.Struct, frozen=True):
+    """A budget that one lane or several share."""
+
+    name: str
+    spent_usd: float
+    max_cost_usd: float
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """The whole run at an instant."""
 
@@ -131,6 +139,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     max_cost_usd: float = 0.0
     #: The global cap on requests in flight, if there is one.
     cap: LimitUsage | None = None
+    #: The budgets of single providers.
+    lane_budgets: tuple[BudgetView, ...] = ()
 
 
 def snapshot(scheduler: Scheduler, now: float, unfetched: Callable[[str], int]) -> Snapshot:
@@ -162,6 +172,9 @@ def snapshot(scheduler: Scheduler, now: float, unfetched: Callable[[str], int]) 
         max_cost_usd=scheduler.budget.max_cost_usd,
         eta_s=run_eta_s(scheduler, etas, remaining),
         cap=cap,
+        lane_budgets=tuple(
+            BudgetView(one.name, one.spent_usd, one.max_cost_usd) for one in scheduler.lane_budgets.values()
+        ),
     )
 
 
@@ -295,10 +308,8 @@ def _wait(scheduler: Scheduler, lane: LaneState, now: float) -> Wait | None:
         return _READING
     if entry.unit.late and lane.rendering:
         return Wait(WaitCode.OTHER_UNITS)
-    if lane.breaker.open:
-        if lane.in_flight:
-            return Wait(WaitCode.PROBE, message=lane.breaker.last_message)
-        return Wait(WaitCode.BREAKER, lane.breaker.probe_at, lane.breaker.last_message)
+    if (wait := _wait_for_probe(lane)) is not None:
+        return wait
     if not lane.window.size:
         return Wait(WaitCode.OTHER_JOBS)
     if lane.in_flight >= lane.window.size:
@@ -325,6 +336,18 @@ def _wait(scheduler: Scheduler, lane: LaneState, now: float) -> Wait | None:
     if lane.full:
         return Wait(WaitCode.ANSWERS)
     return Wait(WaitCode.CONNECTIONS) if lane.waits_for_connections(entry) else None
+
+
+def _wait_for_probe(lane: LaneState) -> Wait | None:
+    breaker = lane.breaker
+    if not breaker.open:
+        return None
+    may_probe = breaker.may_probe(lane.in_flight)
+    if breaker.reopened and not breaker.last_message:
+        return None if may_probe else Wait(WaitCode.ONE_AHEAD)
+    if not may_probe:
+        return Wait(WaitCode.PROBE, message=breaker.last_message)
+    return Wait(WaitCode.BREAKER, breaker.probe_at, breaker.last_message)
 
 
 _READING: Final = Wait(WaitCode.READING)

@@ -109,6 +109,8 @@ class RunControl:
         keys = self._keys_of(args["lane"])
         for key in keys:
             self._apply(events.ReopenLane(key))
+        if any(self._scheduler.lanes[key].breaker.open for key in keys):
+            return f"{args['lane']} reopened: one request goes first, the others follow if it succeeds"
         return f"{args['lane']} reopened" if keys else f"there is no lane '{args['lane']}'"
 
     def _keys_of(self, name: str) -> list[str]:

@@ -65,8 +65,9 @@ class RequestSender:
         self._timeouts = {number: route.timeout_s for number, route in spec.routes.items() if route.timeout_s}
         self._repairs = Repairs()
         self._repairs.restore(recorder.store, recorder.job, source)
-        self._late = LateRequests(spec.render, recorder, source, tell)
-        self._requests = RequestsAhead(recorder, self._other_request, self._send_ready)
+        is_traced = spec.tracer is not None
+        self._late = LateRequests(spec.render, recorder, source, tell, with_ids=is_traced)
+        self._requests = RequestsAhead(recorder, self._other_request, self._send_ready, with_ids=is_traced)
         self._session_lanes = {
             key for key, lane in spec.lanes.items() if getattr(lane.adapter, "has_sessions", False)
         }

@@ -30,7 +30,8 @@ class NotificationWatcher(Observer):
         #: Lane → when its hold was first seen; and the lanes of which was told.
         self._held: dict[str, float] = {}
         self._told: set[str] = set()
-        self._budget_told = False
+        #: The budgets of which was told; "" is that of the run.
+        self._budgets_told: set[str] = set()
 
     @property
     def totals(self) -> ProgressTotals | None:
@@ -52,7 +53,9 @@ class NotificationWatcher(Observer):
         self._last = view
         for lane in view.snapshot.lanes:
             self._look_at_hold(lane, view)
-        self._look_at_budget(view)
+        self._look_at_budget(view, "", view.snapshot.spent_usd, view.snapshot.max_cost_usd)
+        for one in view.snapshot.lane_budgets:
+            self._look_at_budget(view, one.name, one.spent_usd, one.max_cost_usd)
 
     def _look_at_hold(self, lane: LaneView, view: View) -> None:
         wait = lane.wait
@@ -69,13 +72,13 @@ class NotificationWatcher(Observer):
         text = f"{view.job}: lane {name} is held until {at}: {wait.message or 'a limit of the provider'}"
         self._tell(Notification("held", view.job, text, view.updated_utc, lane=name, until_utc=until_utc))
 
-    def _look_at_budget(self, view: View) -> None:
-        spent, most = view.snapshot.spent_usd, view.snapshot.max_cost_usd
+    def _look_at_budget(self, view: View, name: str, spent: float, most: float) -> None:
         if not most or spent < MOST_OF_BUDGET * most:
-            self._budget_told = False  # It may have been raised.
-        elif not self._budget_told:
-            self._budget_told = True
-            text = f"{view.job}: {100.0 * spent / most:.0f} % of the budget is spent: ${spent:.2f} of ${most:.2f}"
+            self._budgets_told.discard(name)  # It may have been raised.
+        elif name not in self._budgets_told:
+            self._budgets_told.add(name)
+            whose = f"of the budget of {name}" if name else "of the budget"
+            text = f"{view.job}: {100.0 * spent / most:.0f} % {whose} is spent: ${spent:.2f} of ${most:.2f}"
             self._tell(Notification("budget", view.job, text, view.updated_utc))
 
     def _tell(self, notification: Notification) -> None:

@@ -62,7 +62,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     for adapters with `has_sessions`. `on_text` gets the text of the answer while it arrives, if the API can stream; the answer is the
     same either way. `attachments`: the body has marks of attached files, which are inserted while it is sent.
     `log` records the attempt while it runs: only for adapters with `takes_log`. `traceparent` (W3C Trace Context) is for what the attempt starts;
-    "": it is not traced, or the provider must not know.
+    "": it is not traced, or the provider must not know. `unit_id` is the unit's id in its input; only a traced request has it.
     """
 
     path: str
@@ -75,6 +75,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     attachments: AttachmentSource | None = None
     log: AttemptLog | None = None
     traceparent: str = ""
+    unit_id: str = ""
 
 
 class RateLimit(msgspec.Struct, frozen=True, gc=False):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 LAST_S: Final = 8.0
 _PROTOCOL: Final = "http/protobuf"
 _LOGGER: Final = "opentelemetry"
+#: Addresses in what the SDK logs: some services take their token in the path, the query or before the host.
+_ADDRESS: Final = re.compile(r"(https?://)(?:[^\s/'\"@]*@)?([^\s/'\"?#)]+)[^\s'\")]*")
+_PATH: Final = re.compile(r"(\burl: )[^\s'\")]*")
 
 
 class Exporting:
@@ -102,12 +106,17 @@ class _LogLines(logging.Handler):
     def failed(self, text: str) -> None:
         tell, self._failed = self._failed, None
         if tell is not None:
-            tell(f"warning: OpenTelemetry: {' '.join(text.split())[:300]}")
+            tell(f"warning: OpenTelemetry: {without_paths(' '.join(text.split()))[:300]}")
 
     def close(self) -> None:
         self._logger.removeHandler(self)
         self._logger.propagate = self._propagated
         super().close()
+
+
+def without_paths(text: str) -> str:
+    """The text, with nothing of an address but its host and port."""
+    return _PATH.sub(r"\1…", _ADDRESS.sub(r"\1\2", text))
 
 
 def _is_wanted(variable: str) -> bool:

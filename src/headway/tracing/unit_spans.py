@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 JOB: Final = "headway.job"
 LANE: Final = "headway.lane"
 INDEX: Final = "headway.unit.index"
+ID: Final = "headway.unit.id"
 STATUS: Final = "headway.unit.status"
 ATTEMPTS: Final = "headway.unit.attempts"
 COST: Final = "headway.cost_usd"
@@ -37,6 +38,8 @@ NUMBER: Final = "headway.attempt.number"
 OUTCOME: Final = "headway.attempt.outcome"
 #: A message of a provider is foreign text: no longer than this in a status.
 _LONGEST_MESSAGE: Final = 500
+#: The id of a row may be as long as its author likes.
+_LONGEST_ID: Final = 200
 _GOOD: Final = str(Status.SUCCEEDED)
 
 
@@ -164,6 +167,8 @@ class UnitSpans(AttemptTracer):
             **self._shared(route, request.path),
             **request_attributes(request.body, route.model),
         }
+        if request.unit_id:
+            attributes[ID] = request.unit_id[:_LONGEST_ID]
         name = f"{attributes[names.OPERATION]} {attributes.get(names.REQUEST_MODEL, '')}".strip()
         links = [] if self._run is None else [self._otel.Link(self._run.get_span_context())]
         context = self._otel.set_span_in_context(self._otel.INVALID_SPAN)

@@ -4,6 +4,7 @@ write; only the key `p` gives a command to a job.
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -63,6 +64,7 @@ class _TopWatcher:
     """The jobs, with what the page needs beside them."""
 
     def __init__(self, config: Config, store: Store) -> None:
+        from headway.cli.shared.resume_hint import place_flags
         from headway.reports.watching.job_watch import JobWatch
         from headway.wiring.store_access import job_places
 
@@ -70,6 +72,7 @@ class _TopWatcher:
         self._watch = JobWatch(store, job_places(config))
         self._histories: dict[str, LimitUseHistory] = {}
         self._resume: dict[tuple[int, float], str] = {}
+        self._flags = shlex.join(place_flags(config))
 
     def look(self) -> TopData:
         """The present state of all jobs that are shown."""
@@ -84,7 +87,7 @@ class _TopWatcher:
             if sight.live and (view := sight.view) is not None:
                 self._histories.setdefault(sight.job.name, LimitUseHistory()).note(view)
         resume = {sight.job.name: self._command(sight) for sight in sights if sight.state == "interrupted"}
-        return TopData(sights, resume, self._histories, now_utc)
+        return TopData(sights, resume, self._histories, now_utc, self._flags)
 
     def _command(self, sight: JobSight) -> str:
         """The command that goes on with an interrupted job. It is made once: it may have to look at prices."""

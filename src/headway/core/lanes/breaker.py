@@ -1,7 +1,8 @@
 """The circuit breaker: a lane that only fails is closed, probed now and then, reported, and in the end stopped with a reason.
 
 The breaker opens after a run of failures that no success interrupts. While it is open, one probe goes at a time, each after a
-longer pause and with another unit. A probe uses none of its unit's attempts, because the lane is at fault. A success closes the breaker.
+longer pause and with another unit. A success closes the breaker. A probe that was never sent, or that met an overload, uses none of its
+unit's attempts, because the lane is at fault. Any other failure may be the unit's own and uses one, so that no unit is tried for ever.
 A breaker that has been open for `PATIENCE_S` stops the lane for this run: a dead provider then ends the run with one
 explanation, instead of failing every unit or waiting for ever. The units stay pending. That is for outages of a provider
 that has answered before. If nothing has ever answered, the address is wrong or the server was not started, and a person has
@@ -12,6 +13,11 @@ seconds, so five early failures among a hundred in flight say nothing. A run of 
 everything failed: of everything sent since the run was noticed, and of everything sent between its first and its last failed
 request. Requests without an answer may still succeed. Answers to earlier requests say nothing about the present, so only a request
 that was sent after the first failure arrived can end the run. Its first headers end it, unless failures came after first headers.
+
+A unit that failed before, while the lane served others, says nothing about the lane when it fails again. Such failures are set aside,
+and so are the probes that end in them: when only bad units are left, they use up their attempts, and the lane goes on.
+
+A lane that was held or stopped and is reopened begins with one probe. The rest follows if it succeeds.
 """
 
 from __future__ import annotations
@@ -41,7 +47,7 @@ class Breaker:
 
     __slots__ = (
         "answered", "began_at", "broke_off", "ever_answered", "failures", "first_seq", "last_message", "last_seq", "needed", "opened_at",
-        "pause_s", "probe_at", "refusals", "since_seq",
+        "pause_s", "probe_at", "probe_seq", "refusals", "reopened", "set_aside", "since_seq",
     )  # fmt: skip
 
     def __init__(self, *, ever_answered: bool = False) -> None:
@@ -58,9 +64,29 @@ class Breaker:
         self.since_seq = 0
         self.first_seq = self.last_seq = 0
         self.answered = 0
+        #: How many of the sends since the run began ended in a failure that is the unit's own.
+        self.set_aside = 0
         self.opened_at: float | None = None
         self.probe_at = float("-inf")
         self.pause_s = FIRST_PAUSE_S
+        #: The number of the probe that is in flight; 0: none is.
+        self.probe_seq = 0
+        #: Whether the lane was reopened and has not answered since.
+        self.reopened = False
+
+    def probe_first(self, now: float, sent: int, probe_seq: int) -> None:
+        """The lane has been reopened: one probe goes at once, also beside attempts that were sent before. `sent`: the last of these.
+        `probe_seq`: the probe that is in flight already.
+        """
+        self.reopened = True
+        self.opened_at = self.probe_at = self.began_at = now
+        self.probe_seq = probe_seq
+        self.since_seq = probe_seq - 1 if probe_seq else sent
+        self.first_seq = self.last_seq = self.since_seq + 1
+
+    def may_probe(self, in_flight: int) -> bool:
+        """Whether nothing in flight has to end before the next probe."""
+        return not (self.probe_seq if self.reopened else in_flight)
 
     @property
     def open(self) -> bool:
@@ -69,8 +95,8 @@ class Breaker:
 
     @property
     def troubled(self) -> bool:
-        """Whether there were failures since the last success."""
-        return self.failures > 0 or self.refusals > 0
+        """Whether there were failures since the last success, or the breaker is open."""
+        return self.failures > 0 or self.refusals > 0 or self.opened_at is not None
 
     def admitted(self, seq: int) -> bool:
         """Send number `seq` has its first headers: a success, unless attempts of this run failed after their first headers.
@@ -86,11 +112,11 @@ class Breaker:
             return False
         was_open = self.opened_at is not None
         if was_open:
-            false_alarm = self.pause_s == FIRST_PAUSE_S
+            false_alarm = self.pause_s == FIRST_PAUSE_S and not self.reopened
             self.needed = min(2 * self.needed, MOST_NEEDED) if false_alarm else OVERLOADS
         self.ever_answered = True
         self.failures = self.refusals = 0
-        self.broke_off = False
+        self.broke_off = self.reopened = False
         self.opened_at = None
         self.pause_s = FIRST_PAUSE_S
         self.probe_at = float("-inf")
@@ -135,14 +161,15 @@ class Breaker:
             return False
         if not self.troubled:
             self.since_seq = sent
-            self.answered = 0
+            self.answered = self.set_aside = 0
         self.broke_off = self.broke_off or admitted
         if refused:
             self.refusals += at_floor
         else:
             self.failures += 1
         failed = self.failures + self.refusals
-        if failed < MOSTLY * max(sent - self.since_seq, failed + self.answered + unanswered):
+        sent_since = sent - self.since_seq - self.set_aside
+        if failed < MOSTLY * max(sent_since, failed + self.answered + unanswered):
             return False
         needed = max(self.needed, min(MOST_NEEDED, int(OF_FLIGHT * in_flight)))
         if self.failures < needed and self.refusals < REFUSALS:
@@ -150,6 +177,13 @@ class Breaker:
         self.opened_at = now
         self.probe_at = now + self.pause_s
         return True
+
+    def failed_by_itself(self, now: float, seq: int, *, probe: bool) -> None:
+        """Send number `seq` failed, and its unit is at fault: this says nothing about the lane. A probe is followed by another one."""
+        if self.opened_at is None:
+            self.set_aside += self.troubled and seq > self.since_seq
+        elif probe:
+            self.probe_at = now + self.pause_s
 
     @property
     def next_pause_s(self) -> float:

@@ -66,7 +66,7 @@ class LaneState:
     """State and policy of one lane."""
 
     __slots__ = (
-        "account", "breaker", "broke", "cap", "caution", "crowded_out", "disbelieved", "doubt", "failed", "flight", "flight_s", "gauge", "hold", "in_flight",
+        "account", "breaker", "broke", "cap", "caution", "crowded_out", "disbelieved", "doubt", "failed", "flight", "flight_s", "gauge", "good_seq", "hold", "in_flight",
         "invalid_run", "key", "lane_budgets", "limits", "limits_announced", "memory_announced", "memory_places", "order", "parked", "queue", "refused",
         "refused_at", "rendering", "reported", "sent", "seq", "shortage", "spec", "steps", "stock", "stopped", "succeeded", "traffic",
         "unanswered", "unit_costs", "unwritten", "wake_at", "window", "windows",
@@ -99,6 +99,8 @@ class LaneState:
         self.invalid_run = InvalidRun()
         # Attempts: in flight, without an answer, the number of the latest; and totals.
         self.in_flight = self.unanswered = self.seq = 0
+        #: The number of the latest send that has succeeded.
+        self.good_seq = 0
         self.sent = SentAttempts(self, out)
         self.unwritten = Unwritten()
         self.traffic = Traffic()
@@ -253,7 +255,9 @@ class LaneState:
             if ready > at:
                 at = ready
         if self.breaker.opened_at is not None:
-            return (NEVER if self.in_flight else max(at, self.permit_at(), self.breaker.probe_at)), "breaker"
+            if not self.breaker.may_probe(self.in_flight):
+                return NEVER, "breaker"
+            return max(at, self.permit_at(), self.breaker.probe_at), "breaker"
         if self.in_flight >= self.window.size or (limits.finder is not None and self.full):
             return max(at, self.permit_at()), "window"
         if at > now:
@@ -320,6 +324,8 @@ class LaneState:
         entry.tries += 1
         entry.cancel_reason = ""
         entry.probe = probe
+        if probe == "breaker":
+            self.breaker.probe_seq = self.seq
         meters = entry.meters = limits.meters
         if self.unwritten.count:
             self.unwritten.hold_back(meters, now)
@@ -407,7 +413,10 @@ class LaneState:
         hint, in_one_piece = outcome.hint, not entry.accepted and outcome.kind is None
         if hint is not None and hint.windows:
             self.windows.learn(hint.windows)
+        if entry.probe == "breaker":
+            self.breaker.probe_seq = 0
         if outcome.kind is None:
+            self.good_seq = max(self.good_seq, entry.seq)
             if self.order.lengths is not None:
                 self.order.learn(entry.unit, now - entry.started_at)
             self._note_accepted(entry, outcome.usage)
@@ -518,14 +527,22 @@ class LaneState:
     # -- closing and opening ----------------------------------------------------------------------------
 
     def reopen(self, now: float) -> None:
-        """Lift hold, stop and breaker. Units that waited for the end of the hold, or were refused, wait no longer."""
+        """Lift hold, stop and breaker. Units that waited for the end of the hold, or were refused, wait no longer.
+
+        If it was closed, one probe goes first: nothing proves that the limit, or what was wrong, is gone.
+        """
+        was_closed = self.hold.until > now or (self.stopped and not self.broke) or self.breaker.open
         self.windows.reopen()
         self.queue.hasten(self.hold.open_at if self.hold.open_at > now else NEVER, THROTTLES, now)
         self.hold.lift(now)
         self.work_time.free(now)
         self.stopped = None
         self.parked = self.broke = False
+        probe_seq = self.breaker.probe_seq
         self.breaker = Breaker(ever_answered=self.breaker.ever_answered)
+        if was_closed:
+            self.breaker.probe_first(now, self.seq, probe_seq)
+        self.queue.end_rotation(now)
 
 
 _NO_HINT: Final = Hint()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from headway.core import events
-from headway.core.lanes.breaker import MOSTLY
+from headway.core.lanes.breaker import LONGEST_PAUSE_S, MOSTLY, PATIENCE_S
 from headway.core.lanes.lane import LaneState
 from headway.core.lanes.queueing.queue import ALWAYS, Entry
 from headway.core.model import Kind, Outcome
@@ -21,7 +21,7 @@ from headway.core.reasons import (
     SameComplaint,
     TakesLess,
 )
-from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, believed
+from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, believed, is_lanes_fault
 from headway.core.scheduling.lane_control import LaneControl
 from headway.core.scheduling.run_state import RunState
 from headway.core.scheduling.spending import Spending
@@ -71,7 +71,7 @@ class Attempts:
         if lane.reported.others != others:
             self._control.report_other_clients(lane, others)
         if lane.breaker.troubled and lane.breaker.admitted(entry.seq):
-            self._run.notice(lane, "breaker_closed", AnswersAgain())
+            self._report_closed(lane)
         self._run.dirty[lane.key] = lane
 
     def finished(self, event: events.Finished, now: float) -> None:
@@ -176,12 +176,22 @@ class Attempts:
         lane.drop_probe(entry)
         if verdict.move is Move.RETRY:
             not_before = verdict.not_before
-            if probe:  # Another unit makes the next probe, if there is one: this one may be at fault itself.
-                not_before = max(not_before, now + lane.breaker.next_pause_s + BEHIND_S)
+            if probe:
+                not_before = self._behind_others(entry, not_before, now)
             self._moves.put_back(entry, Move.RETRY, not_before, kind, verdict.message or outcome.message)
         else:
             self._moves.end(entry, verdict.move, kind, verdict.message)
         self._judge_lane(entry, kind, outcome, now, probe=probe)
+        if kind not in THROTTLES and kind not in LANE_STOPPERS:
+            entry.failed_seq = min(entry.failed_seq, lane.seq)
+
+    @staticmethod
+    def _behind_others(entry: Entry, due_at: float, now: float) -> float:
+        """When the unit of a failed probe may start: the others make the next probes first, because this one may be at fault itself."""
+        entry.due_at = due_at
+        lane = entry.lane
+        others_s = LONGEST_PAUSE_S * max(0.0, len(lane.queue.ready) + lane.stock.left - 1)
+        return max(due_at, now + lane.breaker.next_pause_s + min(others_s, PATIENCE_S) + BEHIND_S)
 
     def _learn(self, entry: Entry, outcome: Outcome, kind: Kind, now: float) -> float:
         """The lane learns from a failure; returns the instant at which the provider allows a retry."""
@@ -206,8 +216,19 @@ class Attempts:
         elif lane.hold.until > now:
             self._control.announce_hold(lane, now)
             self._control.hold_others(lane, now)
-        elif probe or kind not in (_OWN if lane.spec.own_failures else _CRASHES):
+        elif self._is_units_own(entry, outcome, kind):
+            lane.breaker.failed_by_itself(now, entry.seq, probe=probe)
+        else:
             self._count_failure(entry, kind, message, now, probe=probe)
+
+    @staticmethod
+    def _is_units_own(entry: Entry, outcome: Outcome, kind: Kind) -> bool:
+        """Whether the failure says nothing about the lane. A unit that failed in an earlier run may fail by itself again."""
+        if kind in (_OWN if entry.lane.spec.own_failures else _CRASHES):
+            return True
+        if kind in THROTTLES:
+            return False
+        return entry.outvoted or (entry.unit.tried and not is_lanes_fault(outcome))
 
     def _throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
         """The lane learns from a refusal; a notice reports what users should know."""
@@ -259,7 +280,12 @@ class Attempts:
         """The provider answers: forget the failures of the lane."""
         breaker = lane.breaker
         if breaker.troubled and breaker.succeeded(entry.seq):
-            self._run.notice(lane, "breaker_closed", AnswersAgain())
+            self._report_closed(lane)
+
+    def _report_closed(self, lane: LaneState) -> None:
+        """Its breaker has closed: units that let others probe first may start."""
+        lane.queue.end_rotation(self._run.now)
+        self._run.notice(lane, "breaker_closed", AnswersAgain())
 
     def _count_invalid(self, entry: Entry, kind: Kind, message: str) -> None:
         """Count `invalid` answers with the same message: many in a row are about the settings of the lane, not about the units.

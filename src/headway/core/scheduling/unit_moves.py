@@ -57,17 +57,18 @@ class UnitMoves:
     def _release_dependents(self) -> None:
         """Release or skip the units that wait, and those that wait for the skipped ones; by a queue, not by recursion.
 
-        After a deadline no unit is skipped: all units are reported by index.
+        After a deadline no unit is skipped: those that wait stay where they are, and all units are reported by index.
         """
         while self._ended:
             index, good = self._ended[0]
-            for follower in self._run.waiting.ended(index, good=good):
-                if good:
-                    follower.ready_at = self._run.now
-                    follower.lane.queue.push(follower)
-                    self._run.dirty[follower.lane.key] = follower.lane
-                elif self._run.mode != "deadline":
-                    self.skip(follower, index)
+            if good or self._run.mode != "deadline":
+                for follower in self._run.waiting.ended(index, good=good):
+                    if good:
+                        follower.ready_at = self._run.now
+                        follower.lane.queue.push(follower)
+                        self._run.dirty[follower.lane.key] = follower.lane
+                    else:
+                        self.skip(follower, index)
             self._ended.popleft()
 
     def skip(self, entry: Entry, upstream: int) -> None:

@@ -18,6 +18,7 @@ from headway.core.retry import (
     SUSPECT_WAIT_S,
     THROTTLES,
     backoff_s,
+    is_lanes_fault,
 )
 from headway.core.unit_states import Move
 
@@ -68,10 +69,10 @@ def _exhausted(entry: Entry, outcome: Outcome, now: float) -> str:
 
 
 def _spent(entry: Entry, outcome: Outcome, now: float) -> Verdict:
-    """The attempt failed: retry if the unit has attempts left. A probe of an open breaker costs the unit nothing."""
+    """The attempt failed: retry if the unit has attempts left. A probe of an open breaker costs it none if the lane is at fault."""
     retry, kind = entry.retry, outcome.kind
-    if entry.probe != "breaker":
-        entry.attempts += 1
+    is_free = entry.probe == "breaker" and is_lanes_fault(outcome) and not entry.outvoted
+    entry.attempts += not is_free
     message = outcome.message
     if kind is Kind.CRASH:
         entry.crashes += 1

@@ -20,6 +20,7 @@ from headway.display.lanes.limit_use import LimitUseHistory
 from headway.display.lanes.line_grid import GridRow, grid_lines
 from headway.display.plain import rate_text
 from headway.display.top.job_text import ended_of, job_facts, job_line, rate_of
+from headway.display.top.next_step import next_step
 from headway.reports.watching.job_watch import JobSight
 from headway.safe_text import one_line
 
@@ -32,6 +33,8 @@ AROUND: Final = 4
 LOW: Final = 8
 #: On a higher one, the chosen job has two lines.
 HIGH: Final = 20
+#: From this height on, there is a line for what to do about its lanes in trouble.
+STEP: Final = 12
 _STATES: Final = {"interrupted": "red", "paused": "yellow"}
 
 
@@ -51,20 +54,29 @@ class TopChoice(msgspec.Struct):
 
 
 class TopData(msgspec.Struct, frozen=True):
-    """What is shown: the jobs, the command that goes on with each, the last minute of their lanes, and when."""
+    """What is shown: the jobs, the command that goes on with each, the last minute of their lanes, and when. `flags`: those that lead
+    a command to the records.
+    """
 
     sights: Sequence[JobSight]
     resume: Mapping[str, str]
     histories: Mapping[str, LimitUseHistory]
     utc: float
+    flags: str = ""
 
 
 def page_lines(data: TopData, choice: TopChoice, width: int, height: int, *, blocks: bool) -> list[Text]:
     """At most `height` lines, none wider than `width`."""
-    shape = TableShape(width, row_room(height), blocks, brief_limits=True)
+    step = _step_of(data, choice) if height >= STEP else ""
+    shape = TableShape(width, row_room(height) - bool(step), blocks, brief_limits=True)
     lines = [_heading(data, shape), *_body(data, choice, shape, shape.rows, with_names=height >= LOW)]
     if height >= LOW:
-        foot = [*_chosen(data, choice, shape, height - shape.rows - AROUND + 1), _last_line(choice, shape)]
+        most = height - shape.rows - AROUND + 1 - bool(step)
+        foot = [
+            *_chosen(data, choice, shape, most),
+            *([_fitted(step, shape, "yellow")] if step else []),
+            _last_line(choice, shape),
+        ]
         lines += [*(Text("") for _ in range(height - len(lines) - len(foot))), *foot]
     return lines[:height]
 
@@ -77,12 +89,14 @@ def row_room(height: int) -> int:
 
 
 def plain_lines(data: TopData, width: int) -> list[str]:
-    """All jobs with all lanes, for a pipe."""
+    """All jobs with all lanes, and what to do about those in trouble, for a pipe."""
     lanes = max((len(sight.lanes) for sight in data.sights), default=0)
     shape = TableShape(width, lanes + 1)
     choice = TopChoice(opened={sight.job.name: True for sight in data.sights})
     everything = sum(1 + len(sight.lanes) for sight in data.sights)
-    return [line.plain.rstrip() for line in (_heading(data, shape), *_body(data, choice, shape, everything))]
+    lines = [line.plain.rstrip() for line in (_heading(data, shape), *_body(data, choice, shape, everything))]
+    steps = [(sight.job.name, next_step(sight, data.flags)) for sight in data.sights]
+    return [*lines, *(one_line(f" {name}: next: {step}") for name, step in steps if step)]
 
 
 def _heading(data: TopData, shape: TableShape) -> Text:
@@ -140,7 +154,8 @@ def _lane_rooms(data: TopData, choice: TopChoice, room: int) -> list[int]:
 
 def shows_all_lanes(data: TopData, choice: TopChoice, height: int) -> bool:
     """Whether all lanes of the chosen job have a row."""
-    rooms = _lane_rooms(data, choice, row_room(height))
+    step = height >= STEP and bool(_step_of(data, choice))
+    rooms = _lane_rooms(data, choice, row_room(height) - step)
     return any(
         room >= len(sight.lanes)
         for sight, room in zip(data.sights, rooms, strict=True)
@@ -194,6 +209,13 @@ def _chosen(data: TopData, choice: TopChoice, shape: TableShape, most: int) -> l
     text = one_line(f"{sight.job.name}: {job_line(sight, data.resume.get(choice.job, ''))}")
     lines = textwrap.wrap(text, max(1, shape.width - 1), max_lines=most, placeholder=shape.ellipsis)
     return [_fitted(line, shape, "") for line in lines]
+
+
+def _step_of(data: TopData, choice: TopChoice) -> str:
+    """What to do about the chosen job."""
+    sight = next((one for one in data.sights if one.job.name == choice.job), None)
+    step = "" if sight is None else next_step(sight, data.flags)
+    return f"next: {step}" if step else ""
 
 
 def _last_line(choice: TopChoice, shape: TableShape) -> Text:

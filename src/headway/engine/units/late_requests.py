@@ -32,9 +32,11 @@ class LateRequests:
         recorder: Recorder,
         source: StoreSource,
         tell: Callable[[Rendered], None],
+        *,
+        with_ids: bool = False,
     ) -> None:
         self._render, self._recorder = render, recorder
-        self._source, self._tell = source, tell
+        self._source, self._tell, self._with_ids = source, tell, with_ids
         #: By unit, from when they are made until the unit has ended.
         self.requests: dict[int, Request] = {}
 
@@ -50,19 +52,21 @@ class LateRequests:
     def _read(self, unit: Unit) -> None:
         self._recorder.read(partial(self._rendered, unit), partial(self._made, unit))
 
-    def _rendered(self, unit: Unit, store: Store) -> RenderedRequest | str:
-        """In the reader's thread."""
+    def _rendered(self, unit: Unit, store: Store) -> tuple[RenderedRequest | str, str]:
+        """The request, or why there is none, and the unit's id. In the reader's thread."""
         assert self._render is not None
+        unit_id = store.custom_id(self._recorder.job, unit.index) if self._with_ids else ""
         try:
-            return self._render(store, unit.index)
+            return self._render(store, unit.index), unit_id
         except HeadwayError as error:
-            return str(error)
+            return str(error), unit_id
 
-    def _made(self, unit: Unit, made: RenderedRequest | str) -> None:
+    def _made(self, unit: Unit, result: tuple[RenderedRequest | str, str]) -> None:
         index = unit.index
+        made, unit_id = result
         if isinstance(made, str):
             self._tell(Rendered(index, None, made))
             return
-        self.requests[index] = Request(made.path, made.body)
+        self.requests[index] = Request(made.path, made.body, unit_id=unit_id)
         self._recorder.batch.rendered.append((index, made.body, made.chars))
         self._tell(Rendered(index, self._source.resized(unit, made)))

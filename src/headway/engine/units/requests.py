@@ -13,13 +13,13 @@ from headway.engine.recorder import Recorder
 from headway.providers.adapter import Request
 from headway.stores.store import Store
 
-#: (index, path, body)
-_Row = tuple[int, str, bytes]
+#: (index, path, body, id)
+_Row = tuple[int, str, bytes, str]
 
 
 class RequestsAhead:
     """Requests by unit. `other_request` returns the request of a unit that does not send its own. `arrived` is called with
-    units whose requests have just been read.
+    units whose requests have just been read. `with_ids`: requests have the ids of their units.
     """
 
     def __init__(
@@ -27,8 +27,11 @@ class RequestsAhead:
         recorder: Recorder,
         other_request: Callable[[int], Request | None],
         arrived: Callable[[Iterable[int]], None],
+        *,
+        with_ids: bool = False,
     ) -> None:
         self._recorder, self._other_request, self._arrived = recorder, other_request, arrived
+        self._with_ids = with_ids
         #: None: it is being read, or will be.
         self._requests: dict[int, Request | None] = {}
         #: Units whose requests the next `read` reads.
@@ -47,12 +50,12 @@ class RequestsAhead:
         """Read the requests that are wanted and missing, all at once: waking the reader's thread costs as much as reading ten."""
         if self._missing:
             missing, self._missing = self._missing, []
-            self._recorder.read(partial(_requests, self._recorder.job, missing), self._keep)
+            self._recorder.read(partial(_requests, self._recorder.job, missing, self._with_ids), self._keep)
 
     def _keep(self, rows: list[_Row]) -> None:
-        for index, path, body in rows:
+        for index, path, body, unit_id in rows:
             if index in self._requests:  # Otherwise it was dropped meanwhile.
-                self._requests[index] = Request(path, body)
+                self._requests[index] = Request(path, body, unit_id=unit_id)
         self._arrived(row[0] for row in rows)
 
     def take_or_want(self, index: int) -> Request | None:
@@ -76,5 +79,6 @@ class RequestsAhead:
             self._requests.pop(index, None)
 
 
-def _requests(job: int, indexes: list[int], store: Store) -> list[_Row]:
-    return store.requests(job, indexes)
+def _requests(job: int, indexes: list[int], with_ids: bool, store: Store) -> list[_Row]:
+    ids = store.lists.ids(job, indexes) if with_ids else {}
+    return [(index, path, body, ids.get(index, "")) for index, path, body in store.requests(job, indexes)]

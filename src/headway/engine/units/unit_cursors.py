@@ -253,6 +253,7 @@ class StoreSource:
             exclusive=unit.exclusive,
             group=unit.group,
             retry=unit.retry,
+            tried=unit.tried,
         )
 
     def _fetch_units(self, command: Fetch, store: Store) -> Units:
@@ -415,6 +416,7 @@ def unit_of(row: PendingUnit, route: UnitRoute, *, open_input: bool = False) -> 
     return Unit(
         row.index, route.lane, estimate, row.priority, chars=chars, family=family, output_usd=output_usd,
         input_most=most, input_usd=input_usd if most else 0.0, open_input=open_input and bool(most),
+        tried=row.attempts > 0,
     )  # fmt: skip
 
 

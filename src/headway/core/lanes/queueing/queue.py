@@ -26,7 +26,7 @@ class Entry:
     """A unit inside the scheduler: its retries so far and, while it is in flight, the facts of the attempt."""
 
     __slots__ = (
-        "accepted", "alone_by", "attempts", "cancel_reason", "charged", "costs", "crashes", "epoch", "estimate", "fits", "flight", "guess", "lane", "marks",
+        "accepted", "alone_by", "attempts", "cancel_reason", "charged", "costs", "crashes", "due_at", "epoch", "estimate", "failed_seq", "fits", "flight", "guess", "lane", "marks",
         "meters", "not_before", "probe", "ready_at", "refused_at", "seq", "since", "started_at", "status", "throttles", "tries", "unit", "unwritten", "waits_for", "why",
     )  # fmt: skip
 
@@ -64,6 +64,10 @@ class Entry:
         #: Of a suspect: the latest instant at which it starts.
         self.alone_by = NEVER
         self.not_before = ALWAYS
+        #: After a failed probe it lets other units probe first: when it would be due otherwise.
+        self.due_at = NEVER
+        #: The lane's last send when an attempt failed for the first time.
+        self.failed_seq: float = NEVER
         #: When the last unit that it waits for had succeeded.
         self.ready_at = ALWAYS
         #: When it came into memory.
@@ -79,6 +83,11 @@ class Entry:
     def retry(self) -> RetryPolicy:
         """How it is retried: its own policy, or the lane's."""
         return self.unit.retry or self.lane.spec.retry
+
+    @property
+    def outvoted(self) -> bool:
+        """Whether it failed and something that was sent afterwards succeeded: it is the unit that fails, not the lane."""
+        return self.lane.good_seq > self.failed_seq
 
     @property
     def suspect(self) -> bool:
@@ -146,6 +155,7 @@ class Queue:
             entry = heappop(delayed)[2]
             if entry.status is not Status.PENDING:
                 continue
+            entry.due_at = NEVER
             if entry.suspect:
                 heappush(self.suspects, (entry.alone_by, entry.unit.index, entry))
             else:
@@ -157,6 +167,14 @@ class Queue:
             if at > now and (at >= until or entry.why in codes):
                 entry.not_before = now
                 self.delayed[place] = (now, index, entry)
+        heapify(self.delayed)
+
+    def end_rotation(self, now: float) -> None:
+        """The breaker has closed: units that let others probe first wait only for their own instant."""
+        for place, (at, index, entry) in enumerate(self.delayed):
+            if entry.due_at < at:
+                entry.not_before = max(now, entry.due_at)
+                self.delayed[place] = (entry.not_before, index, entry)
         heapify(self.delayed)
 
     def try_suspect(self, now: float, *, lane_idle: bool) -> None:

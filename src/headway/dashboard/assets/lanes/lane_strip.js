@@ -47,7 +47,7 @@ export class LaneStrip {
     this.state.update(lane);
     this.road.update(lane);
     this.figures.update(lane);
-    this.limits.update(lane);
+    this.limits.update(lane, this.hasLine());
     const shown = asList(lane.limits).some(({ name, limit }) => name === lane.binding && limit > 0);
     setText(this.binding, lane.held || lane.stopped || shown ? "" : lane.binding ? `Bound by ${lane.binding}` : lane.wait?.text && lane.in_flight > 0 ? `Waits: ${lane.wait.text}` : "");
     show(this.binding, this.binding.textContent !== "");
@@ -55,6 +55,12 @@ export class LaneStrip {
     setClass(this.element, "panel lane" + (lane.stopped ? " is-stopped" : lane.held ? " is-held" : ""));
     const byTokens = tokensBind(lane);
     if (this.rates === null || this.byTokens !== byTokens) this.choose(byTokens);
+  }
+
+  // Whether the plot draws a limit now.
+  hasLine() {
+    const columns = this.history.of(this.name);
+    return columns !== null && [columns.limit_per_min, columns.token_limit_per_min].some((limits) => known(limits[limits.length - 1]));
   }
 
   // The plot shows the kind of limit that binds: requests, or tokens.
@@ -195,11 +201,13 @@ export class LimitList {
   constructor() {
     this.element = el("ul", { class: "limits" });
     this.rows = new KeyedChildren(this.element, (limit) => `${limit.name} ${limit.source}`, () => new LimitLine());
-    this.none = el("li", { class: "soft small" }, "No limit is known: the lane finds it.");
+    this.none = el("li", { class: "soft small" });
   }
 
-  update(lane) {
+  // `hasLine`: the plot beside it draws a limit, which the records do not have yet.
+  update(lane, hasLine = false) {
     const limits = asList(lane.limits).filter((limit) => limit.limit > 0);
+    setText(this.none, hasLine ? "No limit is certain yet: the dashed line is what the lane keeps to for now." : "No limit is known: the lane finds it.");
     this.none.remove();
     // One limit may be known twice, from the configuration and from headers: the lower one counts.
     const binding = limits.filter(({ name }) => name === lane.binding).sort((a, b) => a.limit - b.limit)[0];

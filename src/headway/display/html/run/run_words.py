@@ -22,7 +22,8 @@ _CHANGES: Final = {
     "concurrency": "twice the --concurrency",
 }
 _WHY_NOT: Final = {
-    "flow": "A flow's time depends on its longest chain of steps: 'headway plan FLOW' tries it with other limits (--rpm, --tpm).",
+    "flow": "A flow that has run is not simulated: which units it has, and when, depends on the answers of earlier ones, so a simulation that sends "
+    "them all at once would promise too much. Its critical path is its longest chain of steps; 'headway plan FLOW' tries the flow with other limits (--rpm, --tpm).",
     "short": "It took less than a second: nothing is simulated.",
     "no_answer": "No request succeeded, so there is nothing to simulate.",
 }
