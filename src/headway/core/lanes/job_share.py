@@ -291,8 +291,12 @@ def _places(
         if upto > mark:
             given[place] += 1
             mark += 1.0
-    free = most - sum(claim.taken for claim in others)
-    return max(0, min(given[wanting.index(mine)], free))
+    # Free places go to those that lack some, in the order of jobs: two jobs that see the same ones do not both take them.
+    place = wanting.index(mine)
+    lacking = sum(max(0, given[before] - wanting[before].taken) for before in range(place))
+    left = most - sum(claim.taken for claim in others)
+    free = max(0, left - mine.taken - lacking)
+    return max(0, min(given[place], left, mine.taken + free))
 
 
 def _is_hungry(scheduler: Scheduler, lane: LaneState, now: float) -> bool:
