@@ -114,6 +114,7 @@ def _of_known(lane: LaneState, entry: Entry, hint: Hint, now: float) -> None:
     for meter in _suspects(lane, entry, hint.dimension):
         if _found_bottom(entry, meter, remaining.get(meter.dimension), now):
             meter.rest_ramp(now + BOTTOM_PAUSE_S, lane.seq)
+    lane.limits.level_parts()
 
 
 def _paces(meter: Meter) -> bool:
