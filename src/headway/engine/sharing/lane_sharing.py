@@ -10,6 +10,7 @@ no key in common with others: it is the same as every lane of that name in the s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -27,6 +28,7 @@ from headway.core.lanes.job_share import (
     opening_claim,
     owed_to,
     promised,
+    read_every_s,
 )
 from headway.core.lanes.lane import LaneState
 from headway.core.scheduler import Scheduler
@@ -42,6 +44,8 @@ RENEW_S: Final = 1.0
 STALE_S: Final = 4.0
 #: A job that uses less of a lane, and wants no more, is not reported.
 REPORTED_USE: Final = 0.05
+#: Of more jobs than these only the number is reported, when it has doubled or halved.
+REPORTED_NAMES: Final = 3
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Claim).decode
@@ -68,10 +72,25 @@ class LaneSharing:
         self._granted: dict[str, Grant] = {}
         self._claimed: dict[str, tuple[Claim, float]] = {}
         self._company: dict[str, tuple[str, ...]] = {}
+        #: The claims of the latest read, when that was, and how long they are used.
+        self._latest: list[StoredClaim] = []
+        self._read_utc, self._read_every_s = float("-inf"), LISTEN_S
+        #: The claims of the latest look, decoded.
+        self._seen: list[StoredClaim] | None = None
+        self._by_lane: dict[int, list[tuple[str, Claim]]] = {}
+
+    def is_due(self, utc: float) -> bool:
+        """Whether the claims of others are to be read again."""
+        return abs(utc - self._read_utc) > self._read_every_s - LISTEN_S / 2.0
 
     def claims(self, store: Store, utc: float) -> list[StoredClaim]:
-        """The claims of other jobs. May be called from another thread."""
-        return store.claims(self._job, utc - STALE_S, utc + STALE_S)
+        """The claims of other jobs; if they are many, perhaps those of the latest read. May be called from another thread."""
+        if self.is_due(utc):
+            self._latest = store.claims(self._job, utc - STALE_S, utc + STALE_S)
+            on_lanes = Counter(claimed.lane for claimed in self._latest)
+            self._read_utc = utc
+            self._read_every_s = read_every_s(1 + max(on_lanes.values(), default=0), LISTEN_S)
+        return self._latest
 
     def look(
         self,
@@ -84,6 +103,9 @@ class LaneSharing:
         """Renew our claims and compute our shares; returns the shares that changed, and events for changed company."""
         shares: list[Share] = []
         notes: list[JobEvent] = []
+        is_news = claims_of_others is not self._seen
+        if is_news:
+            self._seen, self._by_lane = claims_of_others, self._grouped(claims_of_others)
         for key, handle in self._handles.items():
             lane = scheduler.lanes[key]
             mine = claim_of(scheduler, lane, self._job, self._weight, now, comes_later=self._comes_later)
@@ -93,11 +115,9 @@ class LaneSharing:
                 mine = opening_claim(mine, lane)
             if lane.hold.scope and lane.account.name and lane.hold.until > now:
                 mine = msgspec.structs.replace(mine, hold=_hold_of(lane, utc - now))
-            others = [
-                (claimed.name, _decode(claimed.claim))
-                for claimed in claims_of_others
-                if self._is_same(handle, claimed)
-            ]
+            if not (is_news or self._differs(handle, mine, utc)):
+                continue
+            others = self._by_lane.get(handle.id, [])
             claims = [claim for _, claim in others]
             grant = grant_of(mine, claims, lane.limits.settings.max_concurrency, turn=int(utc // TURN_S))
             self._claim(batch, handle, promised(mine, lane, grant), utc, beside_others=bool(claims))
@@ -106,7 +126,7 @@ class LaneSharing:
                 self._granted[key] = grant
                 shares.append(Share(key, grant, owed))
             here = tuple(name for name, claim in others if claim.hungry or claim.use >= REPORTED_USE)
-            if here != self._company.get(key, ()):
+            if _is_other_company(here, self._company.get(key, ())):
                 self._company[key] = here
                 notes.append(JobEvent(utc, handle.name, "shared", _company_text(here, grant)))
         return shares, notes
@@ -125,11 +145,23 @@ class LaneSharing:
             if hold is not None and hold.account in ours and hold.until_utc > utc
         ]
 
-    def _is_same(self, handle: LaneHandle, claimed: StoredClaim) -> bool:
-        """Whether a claim is on this lane."""
-        if claimed.lane == handle.id:
-            return True
-        return (self._of_program or claimed.of_program) and claimed.lane_name == handle.name
+    def _differs(self, handle: LaneHandle, mine: Claim, utc: float) -> bool:
+        """Whether our claim must be recorded although nothing is known of others that was not known before."""
+        before, at_utc = self._claimed.get(handle.key, (None, utc))
+        return before is None or mine.differs(before, beside_others=True) or abs(utc - at_utc) >= RENEW_S
+
+    def _grouped(self, claims_of_others: list[StoredClaim]) -> dict[int, list[tuple[str, Claim]]]:
+        """The claims on each of our lanes, with the names of their jobs."""
+        ours = {handle.id: handle.id for handle in self._handles.values()}
+        by_name = {handle.name: handle.id for handle in self._handles.values()}
+        grouped: dict[int, list[tuple[str, Claim]]] = {}
+        for claimed in claims_of_others:
+            lane = ours.get(claimed.lane)
+            if lane is None and (self._of_program or claimed.of_program):
+                lane = by_name.get(claimed.lane_name)
+            if lane is not None:
+                grouped.setdefault(lane, []).append((claimed.name, _decode(claimed.claim)))
+        return grouped
 
     def announce(self, batch: WriteBatch, scheduler: Scheduler, now: float, utc: float) -> None:
         """Record our claims before the first look at others: of two jobs that begin at once, at least one sees the other."""
@@ -152,6 +184,12 @@ class LaneSharing:
 def _hold_of(lane: LaneState, offset_s: float) -> AccountHold:
     hold, account = lane.hold, lane.account
     return AccountHold(account.name, account.model, hold.scope, hold.until + offset_s, hold.reason)
+
+
+def _is_other_company(here: tuple[str, ...], before: tuple[str, ...]) -> bool:
+    """Whether users should be told. Of many jobs a few come and go all the time."""
+    few = len(here) <= REPORTED_NAMES or len(before) <= REPORTED_NAMES
+    return here != before if few else not 0.5 < len(here) / len(before) < 2.0
 
 
 def _company_text(here: tuple[str, ...], grant: Grant) -> str:
