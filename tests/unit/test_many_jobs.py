@@ -18,6 +18,7 @@ from headway.core.lanes.job_share import (
     grant_of,
     read_every_s,
 )
+from headway.core.lanes.meters.depth_ramp import DepthRamp
 from headway.core.lanes.meters.meter import Meter
 from headway.core.model import Kind, LaneLimits
 from headway.engine.sharing.lane_sharing import LISTEN_S
@@ -67,6 +68,20 @@ def test_a_small_part_is_no_fuller_than_its_limit() -> None:
     whole.owe_until(20.0)
     lane.limits.level_parts()
     assert part.full_at == 20.0
+
+
+def test_the_leader_overdraws_its_part_only_while_it_tests_the_depth() -> None:
+    """The last few percent of a bucket need no test. A leader that went on testing would use the bucket of a hundred jobs."""
+    leader = grants(jobs(100))[0]
+    assert not leader.follows
+    lane = _run(leader, burst_s=10.0).scheduler.lanes["a"]
+    whole, part = lane.limits.meters
+    whole.ramp = DepthRamp()
+    for proven_s, overdraws in ((5.0, True), (9.8, False)):
+        whole.proven_s = whole.depth_s = proven_s
+        whole.reach_s = 10.0
+        part.follow(whole, leader.part)
+        assert (part.reach_s > 10.0) is overdraws
 
 
 def _part(grant: Grant, burst_s: float) -> Meter:

@@ -43,8 +43,10 @@ def of_rate(lane: LaneState, entry: Entry, hint: Hint, now: float) -> None:
         return
     if lane.limits.finder is not None:
         _of_unknown(lane, lane.limits.finder, entry, hint, now)
-    elif not _disproved(lane, entry, hint, now) and not _ended_ramp(lane, entry, hint, now):
+        return
+    if not _disproved(lane, entry, hint, now) and not _ended_ramp(lane, entry, hint, now):
         _of_known(lane, entry, hint, now)
+    lane.limits.level_parts()
 
 
 def _disproved(lane: LaneState, entry: Entry, hint: Hint, now: float) -> bool:
@@ -114,7 +116,6 @@ def _of_known(lane: LaneState, entry: Entry, hint: Hint, now: float) -> None:
     for meter in _suspects(lane, entry, hint.dimension):
         if _found_bottom(entry, meter, remaining.get(meter.dimension), now):
             meter.rest_ramp(now + BOTTOM_PAUSE_S, lane.seq)
-    lane.limits.level_parts()
 
 
 def _paces(meter: Meter) -> bool:
