@@ -29,7 +29,7 @@ _MACHINE: Final = "Measured on "
 _MISSED: Final = "- missed: "
 #: The order of the sections; others come last.
 ORDER: Final = (
-    "lanes", "short", "sweep", "speed", "real", "first", "cold-start", "servers", "against", "order", "sdk", "overhead", "million", "plan", "workers",
+    "lanes", "short", "sweep", "speed", "real", "first", "cold-start", "servers", "against", "order", "sdk", "overhead", "million", "scale", "plan", "workers",
     "agents", "flows", "evals", "reviews", "calls", "ask", "watching", "crash", "soak", "fuzz",
 )  # fmt: skip
 #: What a measurement depends on, besides the machine. The results themselves lie in the same folder.
@@ -48,6 +48,7 @@ _OF_ONE: Final[dict[str, tuple[str, ...]]] = {
         "src/headway/wiring/reviews",
         "bench/reviews",
     ),
+    "scale": ("bench/scale",),
     "servers": ("bench/servers",),
     "watching": ("src/headway/dashboard", "bench/watching"),
 }
