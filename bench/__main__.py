@@ -35,6 +35,7 @@ from bench.flows import section as flows
 from bench.planning import section as planning
 from bench.postgres import section as postgres
 from bench.reviews import section as reviews
+from bench.scale import section as scale
 from bench.servers import section as servers
 from bench.sweep import section as sweep
 from bench.watching import section as watching
@@ -89,6 +90,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "against": against.section,
     "million": million.section,
     "postgres": postgres.section,
+    "scale": scale.section,
     "plan": planning.section,
     "workers": workers.section,
     "agents": agents.section,

@@ -29,8 +29,9 @@ _MACHINE: Final = "Measured on "
 _MISSED: Final = "- missed: "
 #: The order of the sections; others come last.
 ORDER: Final = (
-    "lanes", "short", "sweep", "speed", "real", "first", "cold-start", "servers", "against", "order", "sdk", "overhead", "million", "plan", "workers",
-    "agents", "flows", "evals", "reviews", "calls", "ask", "watching", "crash", "crash-postgres", "soak", "fuzz",
+    "lanes", "short", "sweep", "speed", "real", "first", "cold-start", "servers", "against", "order", "sdk", "overhead", "million", "postgres",
+    "machines", "scale", "ray", "plan", "workers", "agents", "flows", "evals", "reviews", "calls", "ask", "watching", "crash", "crash-postgres",
+    "soak", "fuzz",
 )  # fmt: skip
 #: What a measurement depends on, besides the machine. The results themselves lie in the same folder.
 _MEASURED: Final = ("src", "bench", "scenarios", ":!bench/RESULTS.md")
@@ -48,6 +49,7 @@ _OF_ONE: Final[dict[str, tuple[str, ...]]] = {
         "src/headway/wiring/reviews",
         "bench/reviews",
     ),
+    "scale": ("bench/scale",),
     "servers": ("bench/servers",),
     "watching": ("src/headway/dashboard", "bench/watching"),
 }

@@ -24,7 +24,7 @@ import msgspec
 from headway.core.lanes.in_flight.window import OPEN
 from headway.core.lanes.learning.rate_finder import LEARNED, Pace
 from headway.core.lanes.meters.meter import Meter
-from headway.core.model import DAY_S, Costs
+from headway.core.model import DAY_S, Costs, Dimension
 
 if TYPE_CHECKING:
     from headway.core.lanes.lane import LaneState
@@ -33,8 +33,19 @@ if TYPE_CHECKING:
 WHOLE: Final = 1.0
 #: The name of a meter that keeps a part ends with this.
 OUR_PART: Final = " (our part)"
-#: The least part of a job that has something to start, however much others use.
+#: The least part of those that have something to start, together, however much others use.
 LEAST: Final = 0.02
+#: Many small parts, each spent at its own time, meet by chance. So many jobs leave this share of every rate unused, and fewer jobs less.
+SPARE: Final = 0.02
+SPARE_FROM: Final = 5
+SPARE_ALL: Final = 25
+#: A part that shrinks to less than this share of itself takes its turn again.
+SHRUNK: Final = 0.8
+#: A smaller part than this sends so rarely that the level of the account says more than its own.
+SMALL: Final = 0.2
+#: Claims of up to so many jobs are read at every look, those of more jobs less often, but this often at least.
+FEW_JOBS: Final = 10
+READ_AT_LEAST_EVERY_S: Final = 1.0
 #: How long a job keeps a place that the weights leave over.
 TURN_S: Final = 10.0
 GOLDEN: Final = 0.6180339887498949
@@ -142,6 +153,8 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     full: bool = True
     #: The claims of the others, for the job that leads.
     others: tuple[Claim, ...] = ()
+    #: The share of all weights that belongs to jobs before this one.
+    before: float = 0.0
 
     def differs(self, before: Grant) -> bool:
         """Whether it differs by more than noise. A change to or from the whole always counts."""
@@ -166,6 +179,11 @@ def _differ(new: float, old: float) -> bool:
 
 def _news(claim: Claim) -> tuple[int, int, int, Costs | None]:
     return claim.job, claim.refused, claim.crowded, claim.sent
+
+
+def read_every_s(jobs: int, look_every_s: float) -> float:
+    """How often a job reads the claims of so many: one job more or less among many changes the parts of all others little."""
+    return min(max(look_every_s, READ_AT_LEAST_EVERY_S), look_every_s * max(1.0, jobs / FEW_JOBS))
 
 
 def other_flight(new: int, old: int) -> bool:
@@ -266,18 +284,25 @@ def grant_of(mine: Claim, others: Sequence[Claim], most: int | None = None, turn
     hungry = [claim for claim in others if claim.hungry]
     used = sum(claim.use for claim in others if not claim.hungry)
     wanted = mine.weight + sum(claim.weight for claim in hungry)
-    part = max(LEAST, min(WHOLE, WHOLE - used) * mine.weight / wanted)
+    part = max(LEAST, min(WHOLE, WHOLE - used)) * _rest(1 + len(hungry)) * mine.weight / wanted
+    before = sum(claim.weight for claim in hungry if claim.job < mine.job) / wanted
     leader = max([mine, *hungry], key=lambda claim: claim.precedence)
     most = _least(most, leader.cap)
     places = _places(mine, hungry, others, most, turn) if most and others else None
     searching = leader.searching_s is not None and leader.searching_s < SEARCH_S
     if leader is not mine:
-        return Grant(part, True, leader.pace, 0 if searching else places, leader.cap)
+        return Grant(part, True, leader.pace, 0 if searching else places, leader.cap, before=before)
     elsewhere = 0 if most else sum(claim.taken for claim in others)
     full = not any(claim.idle for claim in others)
     if searching:  # The others wait: what we find is the whole.
         part, places = WHOLE, None
-    return Grant(part, False, None, places, mine.cap, elsewhere, full, tuple(others))
+    return Grant(part, False, None, places, mine.cap, elsewhere, full, tuple(others), before)
+
+
+def _rest(jobs: int) -> float:
+    """The share of a rate that so many jobs use together."""
+    many = (jobs - SPARE_FROM) / (SPARE_ALL - SPARE_FROM)
+    return WHOLE - SPARE * max(0.0, min(WHOLE, many))
 
 
 def _places(
@@ -298,8 +323,12 @@ def _places(
         if upto > mark:
             given[place] += 1
             mark += 1.0
-    free = most - sum(claim.taken for claim in others)
-    return max(0, min(given[wanting.index(mine)], free))
+    # Free places go to those that lack some, in the order of jobs: two jobs that see the same ones do not both take them.
+    place = wanting.index(mine)
+    lacking = sum(max(0, given[before] - wanting[before].taken) for before in range(place))
+    left = most - sum(claim.taken for claim in others)
+    free = max(0, left - mine.taken - lacking)
+    return max(0, min(given[place], left, mine.taken + free))
 
 
 def _is_hungry(scheduler: Scheduler, lane: LaneState, now: float) -> bool:
@@ -338,10 +367,15 @@ def _use(scheduler: Scheduler, lane: LaneState, now: float, *, comes_later: bool
 class Parts:
     """The meters of this job's part of a lane's limits; none while no other job uses the lane."""
 
-    __slots__ = ("_meters",)
+    __slots__ = ("_before", "_meters", "_now")
 
     def __init__(self) -> None:
         self._meters: dict[Meter, Meter] = {}
+        self._before = self._now = 0.0
+
+    def begin(self, before: float, now: float) -> None:
+        """Parts that are made from now on are those of a job with so much of all weights before it."""
+        self._before, self._now = before, now
 
     def of(self, meters: Iterable[Meter], part: float, *, leads: bool) -> tuple[Meter, ...]:
         """A meter beside each of these, as full and as deep, that refills at a part of the rate.
@@ -356,9 +390,26 @@ class Parts:
         for meter in meters:
             if meter.period_s < DAY_S:
                 mine = self._meters[meter] = before.get(meter) or _beside(meter)
+                shrinks = meter not in before or meter.limit * part < SHRUNK * mine.limit
                 mine.resize(meter.limit * part)
                 mine.follow(meter, part if leads else WHOLE)
+                if shrinks:
+                    self._take_turn(mine)
         return tuple(self._meters.values())
+
+    def _take_turn(self, mine: Meter) -> None:
+        """If a part's bucket cannot hold one request, the first requests of all jobs go one after another, not all at once."""
+        whole = mine.whole
+        assert whole is not None
+        unit = 1.0 if whole.dimension is Dimension.REQUESTS else whole.unit_s * whole.rate
+        wait_s = unit / mine.rate - mine.depth_s
+        if wait_s > 0.0:
+            mine.owe_until(max(mine.full_at, self._now) + self._before * wait_s)
+
+    def level(self) -> None:
+        """The account's levels were reported or proven: no part is fuller than the whole, which others have used, too."""
+        for whole, mine in self._meters.items():
+            mine.owe_until(whole.full_at)
 
     def _end(self) -> None:
         """The other jobs have ended. If no levels are reported, they are assumed to have used their parts as we used ours."""

@@ -207,6 +207,7 @@ class LaneState:
             self.window.throw_open()
             if self.window.open or self.flight is not None:
                 self._bound_flight(now)
+        self.limits.level_parts()
 
     def recall(self, record: MeterRecord, now: float) -> None:
         """Continue with a limit that an earlier run received or proved."""

@@ -43,8 +43,10 @@ def of_rate(lane: LaneState, entry: Entry, hint: Hint, now: float) -> None:
         return
     if lane.limits.finder is not None:
         _of_unknown(lane, lane.limits.finder, entry, hint, now)
-    elif not _disproved(lane, entry, hint, now) and not _ended_ramp(lane, entry, hint, now):
+        return
+    if not _disproved(lane, entry, hint, now) and not _ended_ramp(lane, entry, hint, now):
         _of_known(lane, entry, hint, now)
+    lane.limits.level_parts()
 
 
 def _disproved(lane: LaneState, entry: Entry, hint: Hint, now: float) -> bool:

@@ -32,6 +32,7 @@ from headway.core.lanes.job_share import (
     opening_claim,
     owed_to,
     promised,
+    read_every_s,
 )
 from headway.core.lanes.lane import LaneState
 from headway.core.scheduler import Scheduler
@@ -44,17 +45,17 @@ from headway.stores.records import JobEvent
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
 
-#: How often a job looks for commands from other terminals (DESIGN promises 250 ms), and at the claims of others. The more of them there
-#: are, the less the change of one matters: beside so many it looks half as often, and at the least once in `RARELY_S`.
+#: How often a job looks for commands from other terminals (DESIGN promises 250 ms), and at the claims of others if they are few
+#: (`job_share.read_every_s`).
 LISTEN_S: Final = 0.2
-MANY: Final = 20
-RARELY_S: Final = 1.0
 #: How often a claimant says that it is here, and records how a claim has drifted.
 RENEW_S: Final = 1.0
 #: How often the clock of the store is compared with ours.
 COMPARE_S: Final = 5.0
 #: A job that uses less of a lane, and wants no more, is not reported.
 REPORTED_USE: Final = 0.05
+#: Of more jobs than these only the number is reported, when it has doubled or halved.
+REPORTED_NAMES: Final = 3
 
 _encode = msgspec.json.Encoder().encode
 
@@ -107,8 +108,7 @@ class LaneSharing:
 
     def is_due(self, now: float) -> bool:
         """Whether it is time to look again."""
-        interval_s = min(RARELY_S, LISTEN_S * max(1.0, self._others.number / MANY))
-        return now - self._looked_at >= interval_s - LISTEN_S / 2.0
+        return now - self._looked_at >= read_every_s(1 + self._others.number, LISTEN_S) - LISTEN_S / 2.0
 
     def read(self, store: Store) -> ClaimNews:
         """What others claim. May be called by another thread."""
@@ -179,7 +179,7 @@ class LaneSharing:
         if owed or anew or grant.differs(self._granted.get(key, Grant())):
             self._granted[key] = grant
             look.events.append(Share(key, grant, owed, anew))
-        if here != self._company.get(key, ()):
+        if _is_other_company(here, self._company.get(key, ())):
             self._company[key] = here
             look.notes.append(JobEvent(moment.utc, handle.name, "shared", _company_text(here, grant)))
 
@@ -240,6 +240,12 @@ def _hold_of(lane: LaneState, offset_s: float) -> AccountHold:
     return AccountHold(
         name, account.model if name else "", hold.scope if name else "", hold.until + offset_s, hold.reason
     )
+
+
+def _is_other_company(here: tuple[str, ...], before: tuple[str, ...]) -> bool:
+    """Whether users should be told. Of many jobs a few come and go all the time."""
+    few = len(here) <= REPORTED_NAMES or len(before) <= REPORTED_NAMES
+    return here != before if few else not 0.5 < len(here) / len(before) < 2.0
 
 
 def _company_text(here: tuple[str, ...], grant: Grant) -> str:

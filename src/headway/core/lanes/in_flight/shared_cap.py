@@ -44,7 +44,7 @@ class SharedCap:
         #: Whether another job searches, and the cap that it has found.
         self.follows = False
         self._followed: int | None = None
-        #: What of the found cap belongs to other jobs. While no cap is found: what they have in flight.
+        #: What of the found cap, or of the configured number, belongs to other jobs. While neither is known: what they have in flight.
         self.elsewhere = 0
         #: Whether the others use all of their places.
         self.full = True
@@ -89,7 +89,8 @@ class SharedCap:
             else:
                 window.keep_to(min(self.places, most or OPEN))
         elif cap is None:
-            self.elsewhere = grant.elsewhere
+            others = None if most is None or grant.places is None else max(0, most - grant.places)
+            self.elsewhere = grant.elsewhere if others is None else others
             window.scale(self.allowed(most), ratio)
         else:
             ceiling = cap if grant.places is None else min(cap, grant.places)

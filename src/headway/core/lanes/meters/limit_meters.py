@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from headway.core.lanes.estimate import MOST_TOKENS
-from headway.core.lanes.job_share import WHOLE, Grant, Parts
+from headway.core.lanes.job_share import SMALL, WHOLE, Grant, Parts
 from headway.core.lanes.learning.evidence import Evidence
 from headway.core.lanes.learning.limit_doubt import DisprovedLimit
 from headway.core.lanes.learning.rate_finder import LEARNED, LEAST_EVIDENCE_S, RateFinder
@@ -131,7 +131,13 @@ class LimitMeters:
             else:
                 self.finder.lead(now)
         self.was_shared = self.was_shared or self.part < WHOLE
+        self._parts.begin(grant.before, now)
         self.select()
+
+    def level_parts(self) -> None:
+        """The levels of the limits have just been corrected: a small part is no fuller than its limit."""
+        if self.part < SMALL:
+            self._parts.level()
 
     def start(self, costs: Costs, now: float) -> None:
         """An attempt starts: move what is learned, the found rate and the cap on growth, on to this instant."""

@@ -143,7 +143,9 @@ class Meter:
         """Take the depth of the limit, in seconds. A part may be overdrawn if the limit's ramp needs the whole bucket."""
         self.ceiling_s, self.proven_s = whole.ceiling_s / part, whole.proven_s
         self.depth_s, self.guard_s = whole.depth_s, whole.guard_s
-        self.reach_s = whole.reach_s / part if whole.reach_s > whole.depth_s else whole.depth_s
+        self.reach_s = (
+            whole.reach_s / part if whole.shallow and whole.reach_s > whole.depth_s else whole.depth_s
+        )
 
     def begin_ramp(self, cost: float, *, careful: bool) -> None:
         """The cost of a request is known: let the ramp go beyond the first depth."""

@@ -1,0 +1,1 @@
+"""A hundred engines that share fifty lanes through one database, in virtual time."""
