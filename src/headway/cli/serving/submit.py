@@ -101,6 +101,8 @@ def _show(config: Config, handed: HandedOver, *, quiet: bool, as_json: bool) -> 
         what = "already complete"
     elif handed.is_running:
         what = "already running"
+    elif handed.is_waiting:
+        what = f"waits already for an engine ('headway serve'): {count(job.total, 'unit')}"
     elif not handed.is_new:
         what = (
             f"submitted before, and handed over again: {job.good:,} of {job.total:,} units have their answers"

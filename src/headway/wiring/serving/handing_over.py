@@ -16,12 +16,13 @@ from headway.wiring.store_access import job_lock, job_places, open_store
 
 
 class HandedOver(NamedTuple):
-    """A job that engines may take. `left_out`: bad rows that were left out."""
+    """A job that engines may take. `is_waiting`: it was one before. `left_out`: bad rows that were left out."""
 
     job: Job
     is_new: bool
     is_running: bool
     left_out: int = 0
+    is_waiting: bool = False
 
 
 def hand_over(
@@ -47,7 +48,8 @@ def _found_or_new(config: Config, store: Store, source: JobSource, options: Inge
             check = route_check(config, source.path)
             for route in store.routes(job.id):
                 check(route.provider, route.model)
-            return HandedOver(job, False, job_places(config).is_live(job.name))
+            waits = store.submissions.open().get(job.id, False)
+            return HandedOver(job, False, job_places(config).is_live(job.name), is_waiting=waits)
         with claimed(store, job, locks, is_new=is_new) as is_ours:
             # Not new: its process has just finished or died. Try again.
             if is_new and is_ours:
