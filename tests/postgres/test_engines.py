@@ -23,6 +23,7 @@ ENGINES = ("one", "two", "three", "rich")
 IN_FLIGHT = 4
 #: A dead engine's job goes on elsewhere within half a minute, with leases of 15 s. Here they are shorter.
 LEASE_S = 3
+FLOW = "name: f\nstate:\n  schema: {text: string}\ngraph:\n  nodes:\n    - {id: t, kind: tool, impl: ./tool.py:main, writes: [text]}\n"
 TAKE_OVER_S = 30.0
 
 
@@ -169,11 +170,12 @@ def test_an_engine_leaves_what_it_cannot_run_and_what_a_user_stopped(stage: Stag
     ("flags", "reason"),
     [
         (("in.jsonl", "--provider", "claude"), "programs and files of this machine"),
-        (("flow.yaml",), "is a flow"),
+        (("flow.yaml",), "its tools are"),
     ],
 )
 def test_jobs_that_need_this_machine_are_refused(stage: Stage, flags: tuple[str, ...], reason: str) -> None:
-    (stage.root / "flow.yaml").write_text("nodes:\n  a: {prompt: hi, model: alpha/gpt-x}\n")
+    (stage.root / "flow.yaml").write_text(FLOW)
+    (stage.root / "tool.py").write_text("def main(state):\n    return {'text': 'x'}\n")
     refused = stage.run("submit", *flags)
     assert (refused.returncode, reason in refused.stderr) == (2, True), refused.stderr
     assert KEY not in refused.stderr
