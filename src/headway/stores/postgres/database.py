@@ -171,7 +171,12 @@ class PostgresDatabase:
             self.connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             return
         fence = "true" if self._fence is None else self._fence.fence()
-        number, may_write = begin_turn(self.connection, self.address, f"SELECT pg_current_xact_id(), {fence}")
+        try:
+            number, may_write = begin_turn(
+                self.connection, self.address, f"SELECT pg_current_xact_id(), {fence}"
+            )
+        except psycopg.errors.LockNotAvailable as error:  # A run sits that out, as if the server were away.
+            raise StoreAway(str(explanation(self.address, error))) from None
         if self._fence is not None and not may_write:
             self.connection.execute("ROLLBACK")
             raise job_taken(
