@@ -39,6 +39,7 @@ from headway.engine.sharing.memory_places import MemoryPlaces
 from headway.engine.unit_control import Reopened, UnitControl
 from headway.engine.units.held_units import HeldUnits
 from headway.engine.units.unit_cursors import Fetched, StoreSource
+from headway.errors import JobTaken
 from headway.stores import records
 from headway.stores.claims import ClaimNews
 from headway.stores.journal import Journal
@@ -70,6 +71,8 @@ class Engine(SchedulerDriver):
         self._growths = self._adding = 0
         #: Batches to be committed that look for units to add although no unit has ended.
         self._looks = 0
+        #: Requests that were in flight at the end and were cancelled.
+        self._cancelled = 0
         #: Why the job itself lets nothing more start (`RunSpec.stops`).
         self._stopped = ""
         self._reopened: Reopened = lambda: lambda: None
@@ -100,6 +103,8 @@ class Engine(SchedulerDriver):
                 await adapter.open()
             state = await self._work()
             return RunResult(state, self._view())
+        except JobTaken as error:
+            raise self._recorder.with_losses(error, self._cancelled) from None
         finally:
             self._leave_process()
             for adapter in adapters:
@@ -229,14 +234,14 @@ class Engine(SchedulerDriver):
             for timer in (self._wake, self._look):
                 if timer is not None:
                     timer.cancel()
-            in_flight = self._sender.in_flight
+            self._cancelled = self._sender.in_flight
             await self._sender.close()
             if not self._done.cancelled() and self._done.exception() is None:
                 self._recorder.learn()
                 self._recorder.finish_samples()
             await self._recorder.close()
         if self._recorder.failure is not None:
-            raise self._recorder.final_failure(in_flight)
+            raise self._recorder.failure
         lanes_alone = self._scheduler.mode == "run"
         state = state_after(reason, self._totals, cancelled=self._control.cancelled, lanes_alone=lanes_alone)
         if self._spec.first and reason == "complete" and self._totals.ended < self._totals.total:

@@ -1198,7 +1198,6 @@ SELECT job, wanted FROM submissions JOIN jobs ON jobs.id = submissions.job
 WHERE wanted = 1 OR state IN ('running', 'interrupted') ORDER BY submitted_utc, job;
 
 -- name: claim_submission
--- Where engines on several machines claim, the clock of the server counts.
 UPDATE submissions SET claimed_until = ?1 + ?2 WHERE job = ?3 AND claimed_until <= ?1 RETURNING job;
 
 -- name: forget_submission
