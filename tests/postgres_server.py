@@ -70,10 +70,15 @@ def require_binaries() -> Path:
 
 
 class PostgresServer:
-    """One server with one database. `start` and `kill` may be called again and again."""
+    """One server with one database. `start` and `kill` may be called again and again. `prefix`: the command that runs it in a namespace,
+    where machines of `network` may connect without a password.
+    """
 
-    def __init__(self, binaries: Path, **settings: str) -> None:
+    def __init__(
+        self, binaries: Path, prefix: tuple[str, ...] = (), network: str = "", **settings: str
+    ) -> None:
         self._binaries = binaries
+        self._prefix, self._network = prefix, network
         self._settings = {**_SETTINGS, **settings}
         self._user = _other_user() if os.geteuid() == 0 else None
         self.folder = Path(tempfile.mkdtemp(prefix="hw-pg-", dir="/tmp"))
@@ -98,6 +103,9 @@ class PostgresServer:
                   "--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={secret}", "--no-instructions")  # fmt: skip
         with (self.folder / "data" / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in self._settings.items())
+        if self._network:
+            with (self.folder / "data" / "pg_hba.conf").open("a") as file:
+                file.write(f"host all all {self._network} trust\n")
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run([str(self._binaries / program), *arguments], cwd=self.folder, capture_output=True, check=False, user=self._user,
@@ -117,8 +125,8 @@ class PostgresServer:
         log = (self.folder / "log").open("ab")
         with log:
             self._process = subprocess.Popen(
-                ["setpriv", *as_user, "--pdeathsig", "QUIT", str(self._binaries / "postgres"), "-D", str(self.folder / "data"),
-                 "-p", str(self.port), "-c", f"unix_socket_directories={self.folder}", "-c", "listen_addresses=127.0.0.1"],
+                [*self._prefix, "setpriv", *as_user, "--pdeathsig", "QUIT", str(self._binaries / "postgres"), "-D", str(self.folder / "data"),
+                 "-p", str(self.port), "-c", f"unix_socket_directories={self.folder}", "-c", f"listen_addresses={'*' if self._network else '127.0.0.1'}"],
                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         give_up_at = time.monotonic() + START_S

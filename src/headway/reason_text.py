@@ -17,6 +17,7 @@ from headway.core.reasons import EndReason, NoticeReason, StopReason, Wait, Wait
 RESUME_HINT: Final = "; continue with 'headway resume'"
 _WAITS: Final[dict[WaitCode, str]] = {
     WaitCode.PAUSED: "paused",
+    WaitCode.DATABASE: "the database, which says what other jobs leave of it",
     WaitCode.HOLD: "hold: {message}",
     WaitCode.BREAKER: "{message} (too many failures: a single request tests the provider then)",
     WaitCode.PROBE: "{message} (too many failures: a single request tests the provider now)",
@@ -66,6 +67,7 @@ def wait_text(wait: Wait) -> str:
 #: What a lane waited for, where only the code and the limit are known.
 _WAIT_NAMES: Final[dict[WaitCode, str]] = {
     WaitCode.PAUSED: "the end of a pause",
+    WaitCode.DATABASE: "the database",
     WaitCode.HOLD: "the end of a hold",
     WaitCode.BREAKER: "a provider that failed",
     WaitCode.PROBE: "a provider that failed (a test request)",

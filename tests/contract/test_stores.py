@@ -14,7 +14,7 @@ import pytest
 from headway.core.model import Kind
 from headway.core.reasons import AccountRefused
 from headway.errors import DuplicateId, StoreError
-from headway.stores.client_claims import FIRST_CLIENT
+from headway.stores.claims import FIRST_CLIENT
 from headway.stores.records import (
     Attempt,
     AttemptView,
@@ -27,7 +27,6 @@ from headway.stores.records import (
     NewUnit,
     PendingUnit,
     RecordedStart,
-    StoredClaim,
     StoredRoute,
     TurnTotals,
     UnitChange,
@@ -270,7 +269,7 @@ def test_a_forgotten_job_leaves_nothing_and_others_stay(store: Store) -> None:
     batch.answers.append((0, 200, "r", b"{}"))
     batch.change(0, UnitChange("succeeded", 1, finished_utc=211.0))
     batch.events.append(JobEvent(210.0, None, "note", "text"))
-    batch.claims[lane] = (b"{}", 210.0)
+    batch.claims[lane], batch.seen_utc = b"{}", 210.0
     store.commit(batch)
     store.add_command(job, "pause", {}, 211.0)
 
@@ -296,7 +295,7 @@ def assert_empty(store: Store, job: int) -> None:
     assert store.events(job) == []
     assert store.workers(job) == []
     assert store.open_commands(job) == []
-    assert store.claims(job + 1, 0.0, 1e9) == []
+    assert claims_of_others(store, job + 1, 210.0) == []
     assert store.pending(job) == {}
     assert store.first_unended(job) is None
     assert store.failures(job) == []
@@ -307,46 +306,62 @@ def assert_empty(store: Store, job: int) -> None:
 # -- claims ------------------------------------------------------------------------------------------------
 
 
-def claim_on(lane: int, claim: bytes) -> StoredClaim:
-    return StoredClaim(lane, "other", claim, "alpha/m", of_program=True)
+def claims_of_others(store: Store, job: int, utc: float) -> list[tuple[int, str, bytes]]:
+    """The claims that count at this time; a server goes by its own clock."""
+    news = store.claims.news(job, 0, utc)
+    return [(one.lane, one.name, one.claim) for one in news.changed if one.claimant in news.present]
+
+
+def claim(store: Store, job: int, worker: int, claims: dict[int, bytes], utc: float) -> None:
+    batch = WriteBatch(job, worker)
+    batch.claims, batch.seen_utc = claims, utc
+    store.commit(batch)
 
 
 def test_a_client_claims_a_lane_as_a_job_does_and_has_no_name(store: Store) -> None:
     job, _, lane = begun(store, 1)
-    store.clients.renew(FIRST_CLIENT + 1, {lane: (b'{"weight":1}', 300.0)}, {lane: (b"{}", b"{}", 300.0)})
+    client, record = FIRST_CLIENT + 1, {lane: (b"{}", b"{}", 300.0)}
+    store.claims.renew_client(client, [(lane, b'{"weight":1}')], record, 300.0)
 
-    assert [(one.name, one.claim) for one in store.claims(job, 299.0, 301.0)] == [("", b'{"weight":1}')]
-    assert store.claims(FIRST_CLIENT + 1, 299.0, 301.0) == []
+    assert claims_of_others(store, job, 300.0) == [(lane, "", b'{"weight":1}')]
+    assert claims_of_others(store, client, 300.0) == []
     assert [one.updated_utc for one in store.lanes() if one.id == lane] == [300.0]
+    store.claims.end_client(client, {}, 300.0)
+    assert claims_of_others(store, job, 300.0) == []
 
 
-def test_a_client_that_ends_leaves_nothing_and_forgets_those_that_were_killed(store: Store) -> None:
-    job, _, lane = begun(store, 1)
-    for client, utc in ((1, 9_000.0), (2, 100.0), (3, 8_999.0)):
-        store.clients.renew(FIRST_CLIENT + client, {lane: (b"{}", utc)}, {})
-    store.clients.end(FIRST_CLIENT + 1, {}, 9_001.0)
-    assert store.claims(job, 0.0, 1e9) == store.claims(job, 8_999.0, 8_999.0)
-    assert len(store.claims(job, 0.0, 1e9)) == 1
-
-
-def test_claims_of_other_jobs_count_while_they_are_fresh(store: Store) -> None:
+def test_a_look_at_claims_brings_what_has_changed(store: Store) -> None:
     (job, _, lane), (other, worker, _) = begun(store, 1), begun(store, 1, "other")
-    batch = WriteBatch(other, worker)
-    batch.claims[lane] = (b'{"weight":3}', 300.0)
-    store.commit(batch)
+    second = store.lane("second", "alpha/n").id
+    claim(store, other, worker, {lane: b"1", second: b"2"}, 300.0)
 
-    assert store.claims(job, 299.0, 301.0) == [claim_on(lane, b'{"weight":3}')]
-    assert store.claims(other, 299.0, 301.0) == [], "a job does not compete with itself"
-    assert store.claims(job, 300.5, 301.0) == []
-    assert store.claims(job, 200.0, 299.5) == [], "a clock that was put back"
+    first = store.claims.news(job, 0, 301.0)
+    assert {(one.lane, one.claim, one.lane_name) for one in first.changed} == {
+        (lane, b"1", "alpha/m"),
+        (second, b"2", "alpha/n"),
+    }
+    assert first.present == {one.claimant for one in first.changed} == {worker}
+    assert store.claims.news(job, first.known, 301.0) == msgspec.structs.replace(first, changed=())
+    assert store.claims.news(other, 0, 301.0).changed == (), "a job does not compete with itself"
 
-    batch = WriteBatch(other, worker)
-    batch.claims[lane] = (b'{"weight":1}', 310.0)
-    store.commit(batch)
-    assert store.claims(job, 309.0, 311.0) == [claim_on(lane, b'{"weight":1}')]
+    claim(store, other, worker, {second: b"3"}, 302.0)
+    assert [one.claim for one in store.claims.news(job, first.known, 302.0).changed] == [b"3"]
 
+    claim(store, other, worker, {}, 303.0)
+    assert claims_of_others(store, job, 303.0) == [(lane, "other", b"1"), (second, "other", b"3")]
     store.end_run(other, worker, "complete", 311.0, {})
-    assert store.claims(job, 309.0, 311.0) == []
+    assert claims_of_others(store, job, 303.0) == []
+
+
+def test_a_new_run_of_a_job_is_another_claimant(store: Store) -> None:
+    (job, _, lane), (other, worker, _) = begun(store, 1), begun(store, 1, "other")
+    claim(store, other, worker, {lane: b"1"}, 300.0)
+    again = store.begin(other, {}, "", 300.0)
+    assert claims_of_others(store, job, 300.0) == []
+    claim(store, other, again, {}, 300.0)
+    news = store.claims.news(job, 0, 300.0)
+    assert news.present == {again}
+    assert not news.changed
 
 
 # -- looking -------------------------------------------------------------------------------------------------

@@ -20,17 +20,18 @@ TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "add_family", "s
 CLEARING = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes", "forget_transcripts",
     "forget_rendered", "forget_edges", "forget_requests", "forget_units",
-    "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims",
+    "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_claimants",
     "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", "forget_run_samples", "forget_lane_samples",
     "forget_lane_waits", "forget_job",
 )  # fmt: skip
 #: Once in the life of a database.
 FIRST = ("add_salt",)
 BEGINNING = (
-    "add_lane", "add_lost_attempts", "count_lost", "reopen", "set_counts", "begin_run", "drop_commands", "end_lost_workers", "add_worker", "claim",
+    "add_lane", "add_lost_attempts", "count_lost", "reopen", "set_counts", "begin_run", "drop_commands", "end_lost_workers", "add_worker", "note_claimant", "claim",
+    "forget_old_claims", "forget_old_claimants",
 )  # fmt: skip
 WORKING = ("intend", "note_running", "add_attempt", "change_unit", "add_answer", "add_use", "count_up")
-ENDING = ("set_lane", "put_back", "end_run", "end_workers", "forget_claims")
+ENDING = ("set_lane", "put_back", "end_run", "end_workers", "forget_claims", "forget_claimants")
 REPAIRING = ("add_repair", "close_repairs")
 ASKING = ("add_command", "add_event", "end_command", "set_state")
 #: With --cache: test_cache.py.
@@ -47,7 +48,6 @@ RETRYING = ("copy_answer", "forget_hit", "move_hits", "forget_cached", "forget_f
 #: Samples and waits of lanes are at most one a second, in the transaction of the answers beside them.
 ELSEWHERE = {
     "release": "WORKING",
-    "forget_old_clients": "BEGINNING",
     "reopen_failed": "BEGINNING",
     "set_total": "WORKING",
     "add_same_request": "WORKING",

@@ -11,8 +11,8 @@ import pytest
 from headway.core.model import Kind, LaneLimits, LaneSpec, Outcome
 from headway.engine import run_spec
 from headway.engine.engine import Engine
-from headway.engine.sharing.lane_sharing import STALE_S
 from headway.providers.adapter import Admitted, Answer, Request
+from headway.stores.claims import COUNTS_S
 from headway.stores.records import JobEvent, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
@@ -109,7 +109,7 @@ async def test_jobs_share_by_weight_and_the_last_one_gets_all(tmp_path: Path) ->
     assert told_second.told[0] == "job first uses this lane, too: this job has 25% of its limits"
 
 
-@pytest.mark.parametrize("age_s", [0.0, 2 * STALE_S])
+@pytest.mark.parametrize("age_s", [0.0, 2 * COUNTS_S])
 async def test_the_share_of_a_killed_job_goes_to_the_others(tmp_path: Path, age_s: float) -> None:
     path, gate = tmp_path / "db", Gate()
     engine, _ = engine_of(path, "ours", 1.0, gate)
@@ -119,12 +119,13 @@ async def test_the_share_of_a_killed_job_goes_to_the_others(tmp_path: Path, age_
         assert theirs is not None
         batch = WriteBatch(theirs.id, store.begin(theirs.id, {}, "", time.time()))
         claim = b'{"job":2,"weight":1.0,"hungry":true,"use":0.5,"pace":null}'
-        batch.claims[store.lane("lane", "alpha/gpt-x").id] = (claim, time.time() - age_s)
+        batch.claims[store.lane("lane", "alpha/gpt-x").id] = claim
+        batch.seen_utc = time.time() - age_s
         store.commit(batch)
-    async with asyncio.timeout(PATIENCE_S + 2 * STALE_S):
+    async with asyncio.timeout(PATIENCE_S + 2 * COUNTS_S):
         run = asyncio.create_task(engine.run())
         await until(lambda: gate.out == 4 if age_s == 0.0 else gate.out == 8)
-        await until(lambda: gate.out == 8, PATIENCE_S + 2 * STALE_S)  # Its claim is no longer renewed.
+        await until(lambda: gate.out == 8, PATIENCE_S + 2 * COUNTS_S)  # Its claim is no longer renewed.
         gate.let(40)
         await run
 

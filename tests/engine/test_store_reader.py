@@ -12,11 +12,12 @@ from tests.engine.test_engine import Adapter, ended, engine_of, good, stuck, unt
 
 from headway.engine.sharing.lane_sharing import LISTEN_S
 from headway.engine.store_reader import StoreReader
+from headway.stores.claims import ClaimNews
 from headway.stores.records import ControlRequest
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 
-READS = ("next_of_route", "next_serial", "requests", "request", "open_commands", "claims")
+READS = ("next_of_route", "next_serial", "requests", "request", "open_commands")
 
 
 class Shop:
@@ -85,6 +86,13 @@ class Watched(Store):
     def __init__(self) -> None:
         super().__init__(SqliteMemory())
         self.seen: list[tuple[str, str]] = []
+        news = self.claims.news
+
+        def watched_news(*arguments: Any) -> ClaimNews:
+            self.seen.append(("claims", threading.current_thread().name))
+            return news(*arguments)
+
+        self.claims.news = watched_news  # type: ignore[method-assign, assignment]
 
     def __getattribute__(self, name: str) -> Any:
         if name in READS:

@@ -714,7 +714,7 @@ def test_a_reader_reads_an_older_schema_and_changes_nothing(path: Path, version:
         assert store.request(job.id, 0) == ("/p", b"{}")
         for found in (
             store.use_by_route(job.id), store.use_by_lane(), store.notes_of(job.id, 0), store.lanes(), store.events(job.id),
-            store.repairs_of(job.id, 0), store.claims(0, 0.0, 9e9), store.cache.entries_by_model(), store.workers(job.id),
+            store.repairs_of(job.id, 0), store.claims.news(0, 0, 0.0).changed, store.cache.entries_by_model(), store.workers(job.id),
         ):  # fmt: skip
             assert not found
         assert store.cache.saved().units == 0

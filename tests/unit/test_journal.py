@@ -13,7 +13,7 @@ from headway.stores.samples import RunSample
 from headway.stores.write_batch import WriteBatch
 
 #: Intents, claims and worker processes belong to the process that has died; the rest is for the engine.
-NOT_KEPT: Final = {"intents", "claims", "processes", "after_commit", "grow", "took_s", "look", "ended_before", "followed", "grown", "known",
+NOT_KEPT: Final = {"intents", "claims", "seen_utc", "processes", "after_commit", "grow", "took_s", "look", "ended_before", "followed", "grown", "known",
                    "ungrown", "job", "worker", "caching"}  # fmt: skip
 
 

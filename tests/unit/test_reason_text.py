@@ -91,6 +91,7 @@ WAITS: list[tuple[Wait, str]] = [
     (Wait(WaitCode.STOPPED, stop=StopRequested("x")), "stopped: x"),
     (Wait(WaitCode.PAUSED), "paused"),
     (Wait(WaitCode.RUN_ENDING, message="aborted"), "the run was interrupted: nothing new starts"),
+    (Wait(WaitCode.DATABASE), "the database, which says what other jobs leave of it"),
     (Wait(WaitCode.HOLD, 5.0, "resets {4pm}"), "hold: resets {4pm}"),
     (
         Wait(WaitCode.BREAKER, 5.0, "overload"),

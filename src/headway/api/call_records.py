@@ -31,12 +31,12 @@ from headway.engine.recording.worker_records import WorkerProcesses
 from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
 from headway.executors.limit_evidence import rate_limit_of
 from headway.safe_text import visible
+from headway.stores.claims import ClaimNews
 from headway.stores.records import (
     Job,
     NewJob,
     NewUnit,
     State,
-    StoredClaim,
     StoredLane,
     StoredRoute,
     UnitChange,
@@ -82,6 +82,7 @@ class CallRecords:
         self._named: dict[str, LaneHandle] = {}
         self._sharing: LaneSharing | None = None
         self._next_look: asyncio.TimerHandle | None = None
+        self._looking = False
 
     # -- the job ----------------------------------------------------------------------------------------------
 
@@ -222,7 +223,7 @@ class CallRecords:
 
     def running(self, index: int) -> None:
         """The unit runs now."""
-        self._recorder.batch.running[index] = time.time()
+        self._recorder.batch.running[index] = self._recorder.clock.utc()
         self._recorder.commit_later()
 
     def requeued(
@@ -231,7 +232,7 @@ class CallRecords:
         """An attempt failed, and the unit waits for another."""
         outcome = flight.outcome
         kind = None if outcome is None or outcome.kind is None else str(outcome.kind)
-        not_before_utc = time.time() + max(0.0, wait_s)
+        not_before_utc = self._recorder.clock.utc() + max(0.0, wait_s)
         change = UnitChange(Status.PENDING, code=kind, message=reason, not_before_utc=not_before_utc)
         self._add_attempt(unit, flight, change, worker)
         self._recorder.commit_later()
@@ -253,13 +254,13 @@ class CallRecords:
         recorder, index = self._recorder, unit.index
         if end is DONE or (flight.recorded != flight.attempts and self._has_run(index, flight, end)):
             if end is DONE:
-                change = UnitChange(_SUCCEEDED, finished_utc=time.time())
+                change = UnitChange(_SUCCEEDED, finished_utc=recorder.clock.utc())
             else:
                 change = UnitChange(
                     str(end.status),
                     code=end.code or None,
                     message=end.message or None,
-                    finished_utc=time.time(),
+                    finished_utc=recorder.clock.utc(),
                 )
             self._add_attempt(unit, flight, change, worker)
             if value is not None:
@@ -334,7 +335,7 @@ class CallRecords:
         lane = self._calls.open(name)
         if lane is not None:
             restored = recorder.restore(handle, lane)
-            since_utc = oldest_start_utc([lane], time.time())
+            since_utc = oldest_start_utc([lane], recorder.clock.utc())
             starts = await recorder.fetch(lambda store: store.starts_since(since_utc))
             restore_levels({handle.id: restored}, starts)
         if lane is not None and shared:
@@ -345,24 +346,27 @@ class CallRecords:
         """Share the lanes of this run from now on."""
         recorder = self._recorder
         if self._sharing is None:
-            self._sharing = LaneSharing(recorder.job, WEIGHT, self._named, of_program=True)
+            self._sharing = LaneSharing(recorder.job, WEIGHT, self._named, recorder.clock, of_program=True)
             self._next_look = self._loop.call_later(LISTEN_S, self._look_at_others)
         self._share(await recorder.fetch(self._claims))
 
-    def _claims(self, store: Store) -> list[StoredClaim]:
+    def _claims(self, store: Store) -> ClaimNews:
         assert self._sharing is not None
-        return self._sharing.claims(store, time.time())
+        return self._sharing.read(store)
 
     def _look_at_others(self) -> None:
         self._next_look = self._loop.call_later(LISTEN_S, self._look_at_others)
-        self._recorder.read(self._claims, self._share)
+        if self._sharing is not None and not self._looking and self._sharing.is_due(self._loop.time()):
+            self._looking = True
+            self._recorder.read(self._claims, self._share)
 
-    def _share(self, claims: list[StoredClaim]) -> None:
+    def _share(self, news: ClaimNews) -> None:
         """Renew our claims, and keep to what other jobs leave of the lanes."""
+        self._looking = False
         if self._sharing is not None and self._named:
-            shares, events = self._calls.share(self._sharing, claims, self._recorder.batch)
-            self._recorder.batch.events += events
-            self._calls.tell(*shares)
+            look = self._calls.share(self._sharing, news, self._recorder.batch)
+            self._recorder.batch.events += look.notes
+            self._calls.tell(*look.events)
             self._recorder.commit()
 
     def _note(self, notice: Notice) -> None:

@@ -91,11 +91,21 @@ class SetBudget(msgspec.Struct, frozen=True, gc=False):
 
 
 class Share(msgspec.Struct, frozen=True, gc=False):
-    """The part of a lane that this job may use, as other jobs begin or cease to use it. `owed`: see `job_share.owed_to`."""
+    """The part of a lane that this job may use, as other jobs begin or cease to use it. `owed`: see `job_share.owed_to`.
+
+    `anew`: the job could not see the others for a while, and they may have used all that was left.
+    """
 
     lane: str
     grant: Grant
     owed: dict[str, float] | None = None
+    anew: bool = False
+
+
+class Granted(msgspec.Struct, frozen=True, gc=False):
+    """The parts of all lanes may be used until this instant. After it nothing starts until they are granted again."""
+
+    until: float
 
 
 class SetMaxInFlight(msgspec.Struct, frozen=True, gc=False):
@@ -113,6 +123,14 @@ class HoldAccount(msgspec.Struct, frozen=True, gc=False):
     account: str
     model: str
     scope: str
+    until: float
+    reason: str
+
+
+class HoldLane(msgspec.Struct, frozen=True, gc=False):
+    """Another process was refused on this lane: it is closed until an instant."""
+
+    lane: str
     until: float
     reason: str
 
@@ -210,7 +228,9 @@ Event = (
     | SetBudget
     | SetLimits
     | SetMaxInFlight
+    | Granted
     | HoldAccount
+    | HoldLane
     | SetMemoryPlaces
     | Share
     | Units

@@ -219,6 +219,7 @@ class WaitCode(StrEnum):
     STOPPED = "stopped"
     PAUSED = "paused"
     RUN_ENDING = "run_ending"
+    DATABASE = "database"
     HOLD = "hold"
     BREAKER = "breaker"
     PROBE = "probe"

@@ -54,7 +54,9 @@ class Scheduler(RunState):
             events.SetLimits: control.set_limits,
             events.SetBudget: spending.set_cap,
             events.SetMaxInFlight: self._set_max_in_flight,
+            events.Granted: self._granted,
             events.HoldAccount: control.hold_account,
+            events.HoldLane: control.hold_lane,
             events.SetMemoryPlaces: control.set_memory_places,
             events.Share: control.share,
             events.Units: supply.units,
@@ -110,6 +112,11 @@ class Scheduler(RunState):
         self.paused = False
         self.free_all(now)
 
+    def _granted(self, event: events.Granted, now: float) -> None:
+        if now >= self.granted_until:
+            self.free_all(now)
+        self.granted_until = event.until
+
     def _advance(self, now: float) -> None:
         """Start what may start now, then request the next call or report the end."""
         deadline_at = self.settings.deadline_at
@@ -118,7 +125,7 @@ class Scheduler(RunState):
         ):  # A run that has ended meets no deadline.
             self._end.meet_deadline()
         self._starting.advance(now)
-        if not self.paused:
+        if not self.paused and now < self.granted_until:
             self.dirty.clear()
         if self.mode == "deadline":
             self._end.expire()
@@ -128,7 +135,8 @@ class Scheduler(RunState):
 
     def _ask_for_wake(self, now: float) -> None:
         """Request one wake-up: when the first lane is due, or at the deadline."""
-        at = self._starting.next_at() if self.mode == "run" and not self.paused else NEVER
+        starts = self.mode == "run" and not self.paused and now < self.granted_until
+        at = self._starting.next_at() if starts else NEVER
         deadline_at = self.settings.deadline_at
         if deadline_at is not None and deadline_at > now:
             at = min(at, deadline_at)

@@ -284,6 +284,8 @@ def _wait(scheduler: Scheduler, lane: LaneState, now: float) -> Wait | None:
         return Wait(WaitCode.PAUSED)
     if scheduler.mode != "run":
         return Wait(WaitCode.RUN_ENDING, message=scheduler.mode)
+    if now >= scheduler.granted_until:
+        return Wait(WaitCode.DATABASE)
     if lane.hold.until > now:
         return Wait(WaitCode.HOLD, lane.hold.until, lane.hold.reason)
     entry = lane.queue.peek()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from time import monotonic, time
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
@@ -25,12 +25,12 @@ from headway.core.unit_source import ListSource, answer
 from headway.core.unit_states import Status
 from headway.engine.flights import Flight
 from headway.engine.scheduler_driver import SchedulerDriver
-from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
+from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing, Look
 from headway.engine.sharing.process_sharing import ProcessSharing
 from headway.providers.error_messages import describe_exception
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.reason_text import unit_error
-from headway.stores.records import JobEvent, StoredClaim
+from headway.stores.claims import ClaimNews
 from headway.stores.write_batch import WriteBatch
 
 #: Describes a lane when its first call is submitted.
@@ -186,11 +186,9 @@ class Calls(SchedulerDriver):
         """A lane that is open."""
         return self._scheduler.lanes[name]
 
-    def share(
-        self, sharing: LaneSharing, claims: list[StoredClaim], batch: WriteBatch
-    ) -> tuple[list[events.Share], list[JobEvent]]:
-        """The changed shares of lanes that other jobs use, too."""
-        return sharing.look(claims, batch, self._scheduler, self._loop.time(), time())
+    def share(self, sharing: LaneSharing, news: ClaimNews, batch: WriteBatch) -> Look:
+        """What changes because of others that use our lanes, too."""
+        return sharing.look(news, batch, self._scheduler, self._loop.time())
 
     def share_in_process(self) -> None:
         """Share all lanes with other calls of this process that use lanes of the same names, from now on."""

@@ -11,7 +11,6 @@ Time is the loop's monotonic clock, so changes of the wall clock move nothing. U
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -41,6 +40,7 @@ from headway.engine.unit_control import Reopened, UnitControl
 from headway.engine.units.held_units import HeldUnits
 from headway.engine.units.unit_cursors import Fetched, StoreSource
 from headway.stores import records
+from headway.stores.claims import ClaimNews
 from headway.stores.journal import Journal
 from headway.stores.records import State, UnitChange
 from headway.stores.store import Store
@@ -109,7 +109,7 @@ class Engine(SchedulerDriver):
     def _begin(self) -> None:
         """Take the job over from the run before, and restore what its lanes knew."""
         spec, recorder, store = self._spec, self._recorder, self._recorder.store
-        job, utc, now = spec.job, time.time(), self._now()
+        job, utc, now = spec.job, recorder.clock.utc(), self._now()
         self._only = only = _only(spec, store)
         unknown = recorder.begin(
             job.id, spec.settings, spec.out, only_failed=spec.only_failed, only=spec.only_units, stay=spec.stays_ended, taken_utc=spec.taken_utc,
@@ -154,16 +154,17 @@ class Engine(SchedulerDriver):
         for event in self._memory.look(scheduler.lanes):
             scheduler.lanes[event.lane].fit_into_memory(event.places)
             self.tell(event)
-        self._sharing = LaneSharing(job.id, spec.weight, recorder.lanes)
+        self._sharing = LaneSharing(job.id, spec.weight, recorder.lanes, recorder.clock)
         announced = recorder.new_batch()
         announced.events += begin_events(job, self._totals, utc)
         unknown = count_unknown(spec, scheduler, unknown, announced)
-        self._sharing.announce(announced, scheduler, now, utc)
+        self._sharing.announce(announced, scheduler, now)
         store.commit(announced)
+        for act in announced.after_commit:
+            act()
         self._totals = store.job(job.name) or job
         self._inform(lambda observer: observer.began(self._totals, unknown))
-        for share in self._share(self._sharing.claims(store, utc)):
-            scheduler.lanes[share.lane].share(share.grant, now)
+        self._events += self._share(self._sharing.read(store))  # For the first turn.
         if recorder.replayed:
             self._say("database", recorder.replayed)
         for what, remarks in (("agents", spec.agent_remarks), ("cost", spec.remarks)):
@@ -198,7 +199,7 @@ class Engine(SchedulerDriver):
         self._inform(lambda observer: observer.ended(indexes))
 
     def _say(self, what: str, text: str) -> None:
-        self._note(records.JobEvent(time.time(), None, what, text))
+        self._note(records.JobEvent(self._recorder.clock.utc(), None, what, text))
 
     def _note(self, event: records.JobEvent) -> None:
         self._recorder.batch.events.append(event)
@@ -349,7 +350,7 @@ class Engine(SchedulerDriver):
             Status.PENDING,
             code=None if command.kind is None else str(command.kind),
             message=command.reason,
-            not_before_utc=time.time() + wait_s if wait_s > 0.0 else None,
+            not_before_utc=self._recorder.clock.utc() + wait_s if wait_s > 0.0 else None,
         )
         self._sender.requeued(command.unit.index, change)
 
@@ -358,7 +359,7 @@ class Engine(SchedulerDriver):
             str(command.status),
             code=command.code or None,
             message=command.message or None,
-            finished_utc=time.time(),
+            finished_utc=self._recorder.clock.utc(),
         )
         self._sender.ended(command.unit, command.status, change)
         if command.upstream is not None:
@@ -470,34 +471,30 @@ class Engine(SchedulerDriver):
         self._give_up_unsent()
         if not self._polling:
             self._polling = True
-            self._recorder.read(self._poll, self._polled)
+            claims = self._sharing.is_due(self._now())
+            self._recorder.read(partial(self._poll, claims=claims), self._polled)
 
-    def _poll(self, store: Store) -> tuple[list[records.ControlRequest], list[records.StoredClaim]]:
+    def _poll(self, store: Store, *, claims: bool) -> tuple[list[records.ControlRequest], ClaimNews | None]:
         """In the reader's thread."""
-        return store.new_commands(self._spec.job.id), self._sharing.claims(store, time.time())
+        return store.new_commands(self._spec.job.id), self._sharing.read(store) if claims else None
 
-    def _polled(self, polled: tuple[list[records.ControlRequest], list[records.StoredClaim]]) -> None:
+    def _polled(self, polled: tuple[list[records.ControlRequest], ClaimNews | None]) -> None:
         """Carry out commands, and use what other jobs leave of the lanes."""
         self._polling = False
         if self._done.done():
             return
-        requests, claims = polled
+        requests, news = polled
         self._control.carry_out(requests)
-        self.tell(
-            *self._share(claims),
-            *self._sharing.held_elsewhere(claims, self._scheduler, self._now(), time.time()),
-            *self._memory.look(self._scheduler.lanes),
-        )
+        shares = [] if news is None else self._share(news)
+        self.tell(*shares, *self._memory.look(self._scheduler.lanes))
         self._recorder.commit()
 
-    def _share(self, claims: list[records.StoredClaim]) -> list[events.Share]:
-        """The changed shares of lanes that other jobs use, too."""
-        shares, notes = self._sharing.look(
-            claims, self._recorder.batch, self._scheduler, self._now(), time.time()
-        )
-        for event in notes:
+    def _share(self, news: ClaimNews) -> list[events.Event]:
+        """What changes because of others that use our lanes, too."""
+        look = self._sharing.look(news, self._recorder.batch, self._scheduler, self._now())
+        for event in look.notes:
             self._note(event)
-        return shares
+        return look.events
 
     def _apply(self, event: events.Event) -> None:
         """Give an event to the scheduler at once: the next command may be about the same lane."""
@@ -528,8 +525,8 @@ class Engine(SchedulerDriver):
         now, job = self._now(), self._totals
         return View(
             job.name, job.total, job.counts, job.attempts, job.refused, job.input_tokens, job.output_tokens, job.known_usd,
-            now - self._began_at, time.time(), job.started_utc or time.time(), self._snapshot(),
-            {key: lane.name for key, lane in self._recorder.lanes.items()}, time.time() - now, self._scheduler.paused,
+            now - self._began_at, self._recorder.clock.utc(), job.started_utc or self._recorder.clock.utc(), self._snapshot(),
+            {key: lane.name for key, lane in self._recorder.lanes.items()}, self._recorder.clock.utc() - now, self._scheduler.paused,
             () if self._spec.parts is None else self._spec.parts(), self._spec.part_lanes,
         )  # fmt: skip
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from headway.core.commands import Notice
 from headway.core.lanes.lane import LaneState
@@ -29,6 +30,7 @@ from headway.engine.intents import MOST_AHEAD, Intents
 from headway.engine.recording.attempt_records import add_attempt
 from headway.engine.recording.lane_records import RestoredLane, lane_row
 from headway.engine.recording.lane_sampler import LaneSampler
+from headway.engine.recording.store_clock import StoreClock
 from headway.engine.store_reader import StoreReader
 from headway.reason_text import notice_text
 from headway.stores.journal import replay
@@ -67,6 +69,9 @@ class Recorder:
         self._open_store = open_store
         self._on_committed, self._on_failed, self._snapshot = committed, failed, snapshot
         self.store = open_store()
+        #: The time that records have.
+        self.clock = StoreClock()
+        self.clock.correct(self.store.clock_ahead_s())
         self.lanes: dict[str, LaneHandle] = {}
         self.failure: Exception | None = None
         self._caching = False
@@ -109,7 +114,7 @@ class Recorder:
             job,
             settings,
             out,
-            time.time(),
+            self.clock.utc(),
             only_failed=only_failed,
             only=only,
             stay=stay,
@@ -144,7 +149,7 @@ class Recorder:
     def end_run(self, state: State, unfinished: Mapping[str, EndReason], text: str = "") -> None:
         """Record how the run ended. `unfinished` says for each route why its units that are left could not finish; `text` is for the
         event of the end."""
-        self.store.end_run(self.job, self._worker, state, time.time(), unfinished, text)
+        self.store.end_run(self.job, self._worker, state, self.clock.utc(), unfinished, text)
 
     async def in_thread(self, act: Callable[[Store], Value]) -> Value:
         """Use `store` in a thread, which waits without limit for a server that is away, until `store.abandon`."""
@@ -269,6 +274,8 @@ class Recorder:
     def add_attempt(self, attempt: Attempt, route: int, change: UnitChange, details: bytes = b"") -> None:
         """Record an attempt that has ended, and the new state of its unit."""
         batch = self._writer.batch
+        if self.clock.ahead_s:
+            attempt = _later(attempt, self.clock.ahead_s)
         add_attempt(batch, route, attempt, change)
         if details:
             batch.notes.append((attempt.index, attempt.number, details))
@@ -283,7 +290,7 @@ class Recorder:
     def restore(self, handle: LaneHandle, lane: LaneState) -> RestoredLane:
         """The scheduler has opened the lane: it knows again what it learned in earlier runs."""
         handle.lane = lane
-        restored = RestoredLane(lane, handle.record, self._loop.time(), time.time())
+        restored = RestoredLane(lane, handle.record, self._loop.time(), self.clock.utc())
         if lane.account.name:
             restored.join_account(other.record for other in self.store.lanes() if other.id != handle.id)
         return restored
@@ -291,7 +298,7 @@ class Recorder:
     def note(self, notice: Notice) -> tuple[JobEvent, list[int]]:
         """Record a notice about a lane. If the lane starts nothing now, its intents ahead are released: returns these units."""
         handle = self.lanes[notice.lane]
-        utc = time.time()
+        utc = self.clock.utc()
         until_utc = None if notice.until is None else utc + notice.until - self._loop.time()
         event = JobEvent(utc, handle.name, notice.what, notice_text(notice.reason), until_utc)
         self._writer.batch.events.append(event)
@@ -304,15 +311,15 @@ class Recorder:
 
     def sample(self, snapshot: Snapshot) -> None:
         """Record how the lanes are, at most once a second; with the next commit."""
-        self._sampler.look(snapshot, time.time(), self._writer.batch)
+        self._sampler.look(snapshot, self.clock.utc(), self._writer.batch)
 
     def finish_samples(self) -> None:
         """Record how the lanes are at the end of the run."""
-        self._sampler.finish(self._snapshot(), time.time(), self._writer.batch)
+        self._sampler.finish(self._snapshot(), self.clock.utc(), self._writer.batch)
 
     def learn(self) -> None:
         """Record what lanes have learned, and their views."""
-        now, utc, state = self._loop.time(), time.time(), self._snapshot()
+        now, utc, state = self._loop.time(), self.clock.utc(), self._snapshot()
         self.sample(state)
         for view in state.lanes:
             handle = self.lanes.get(view.key)
@@ -330,3 +337,9 @@ class Recorder:
             self.commit_later()
         except Exception as error:
             self._broke(error)
+
+
+def _later(attempt: Attempt, ahead_s: float) -> Attempt:
+    """The same attempt, by a clock that is ahead of this machine's."""
+    utcs = {name: getattr(attempt, name) for name in ("started_utc", "finished_utc")}
+    return msgspec.structs.replace(attempt, **{name: utc and utc + ahead_s for name, utc in utcs.items()})

@@ -154,6 +154,9 @@ class RequestSender:
             flight = self._flights.get(index)
             if flight is None or flight.task is not None or index in waiting:
                 continue
+            if self._loop.time() >= self._scheduler.granted_until:
+                self.cancel(index)  # Its intent was long under way: others have our part of the lane by now.
+                continue
             request = self._requests.take(index)
             if request is not None:
                 self._send(flight, request)
@@ -161,7 +164,7 @@ class RequestSender:
     def _send(self, flight: RequestFlight, request: Request) -> None:
         # Not the loop's time, which stands still for a whole round: records must show the order of events.
         flight.started_at = time.monotonic()
-        self._recorder.batch.running[flight.index] = time.time()
+        self._recorder.batch.running[flight.index] = self._recorder.clock.utc()
         if flight.alone or flight.lane not in self._plain_lanes:
             request = self._completed(flight, request)
         flight.task = self._loop.create_task(self._attempt(flight, request))
@@ -237,7 +240,7 @@ class RequestSender:
     def written(self, flight: RequestFlight) -> None:
         """A request that waited has just been written: that is when its attempt began, also for the records."""
         flight.started_at = time.monotonic()
-        self._recorder.batch.running[flight.index] = time.time()
+        self._recorder.batch.running[flight.index] = self._recorder.clock.utc()
         self._tell(events.Written(flight.index))
 
     def cancel(self, index: int) -> None:
@@ -272,7 +275,7 @@ class RequestSender:
         """An attempt has ended, and its unit waits for another."""
         self._record(self._flights.pop(index), change)
         if self._spec.listener is not None:
-            wait_s = max(0.0, (change.not_before_utc or 0.0) - time.time())
+            wait_s = max(0.0, (change.not_before_utc or 0.0) - self._recorder.clock.utc())
             stops = change.code in LANE_STOPPERS
             self._spec.listener.requeued(index, change.message or "", None if stops else wait_s)
 

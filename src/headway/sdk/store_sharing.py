@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
@@ -20,16 +20,18 @@ from typing import Final, TypeVar
 import msgspec
 
 from headway.config.database_address import shown_database
-from headway.core.events import Share
+from headway.core.events import Granted, Share
 from headway.core.lanes.job_share import Grant
+from headway.core.lanes.lane import LaneState
 from headway.engine.calls import Calls
 from headway.engine.flights import LaneHandle
 from headway.engine.recorder import LEARN_S
 from headway.engine.recording.lane_records import RestoredLane, lane_row, oldest_start_utc, restore_levels
+from headway.engine.recording.store_clock import StoreClock
 from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
 from headway.engine.store_reader import StoreReader
-from headway.stores.client_claims import FIRST_CLIENT
-from headway.stores.records import RecordedStart, StoredClaim, StoredLane
+from headway.stores.claims import FIRST_CLIENT, ClaimNews
+from headway.stores.records import RecordedStart, StoredLane
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
 from headway.wiring.store_access import open_store_file
@@ -61,8 +63,9 @@ class StoreSharing:
         self._loop = asyncio.get_running_loop()
         self._client = FIRST_CLIENT + secrets.randbits(40)
         self._handles: dict[str, LaneHandle] = {}
+        self._clock = StoreClock()
         self._sharing = LaneSharing(
-            self._client, WEIGHT, self._handles, of_program=place.named, comes_later=True
+            self._client, WEIGHT, self._handles, self._clock, of_program=place.named, comes_later=True
         )
         #: What waits until the shares are known.
         self._waiting: list[Callable[[], None]] = []
@@ -92,9 +95,10 @@ class StoreSharing:
         if not self._over:
             self._over = True
             self._ended = ended = self._loop.create_future()
-            rows, utc = self._rows(time.time()), time.time()
+            utc = self._clock.utc()
+            rows = self._rows(utc)
             self._read(
-                lambda store: store.clients.end(self._client, rows, utc),
+                lambda store: store.claims.end_client(self._client, rows, utc),
                 lambda _: None if ended.done() else ended.set_result(None),
             )
             await ended
@@ -109,9 +113,8 @@ class StoreSharing:
         if lane is None:  # Nothing will start any more.
             self._over = True
             return
-        since_utc = oldest_start_utc([lane], time.time())
         self._looking = True
-        self._read(partial(_stored, self._place, since_utc), self._opened)
+        self._read(partial(_stored, self._place, self._clock, lane), self._opened)
 
     def _opened(self, found: tuple[StoredLane, list[RecordedStart]]) -> None:
         stored, starts = found
@@ -119,7 +122,7 @@ class StoreSharing:
         handle = self._handles[self._name] = LaneHandle(self._name, stored.name, stored)
         handle.lane = lane
         if not lane.seq:  # Otherwise the lane is in use already, and knows more than the store.
-            restored = RestoredLane(lane, handle.record, self._loop.time(), time.time())
+            restored = RestoredLane(lane, handle.record, self._loop.time(), self._clock.utc())
             restore_levels({handle.id: restored}, starts)
         self._look()
 
@@ -127,29 +130,47 @@ class StoreSharing:
 
     def _look(self) -> None:
         self._looking, self._next_look = True, None
-        self._read(lambda store: self._sharing.claims(store, time.time()), self._share)
+        self._read(self._sharing.read, self._share)
 
-    def _share(self, claims: list[StoredClaim]) -> None:
+    def _share(self, news: ClaimNews) -> None:
         """Renew our claim, and keep to what others leave of the lane."""
-        self._looking = False
         if self._over:
             return
-        batch, utc = WriteBatch(self._client), time.time()
+        batch, utc = WriteBatch(self._client), self._clock.utc()
         self._sharing.expects_work = bool(self._waiting)
         self._known = bool(self._waiting) or not self._is_idle()
-        shares, notes = self._calls.share(self._sharing, claims, batch)
-        for note in notes:
+        look = self._calls.share(self._sharing, news, batch)
+        for note in look.notes:
             _log.info("%s: %s", self._name, note.text)
-        self._calls.tell(*shares)
+        self._calls.tell(*look.events)
         rows = self._rows(utc) if utc - self._learned_utc >= LEARN_S else {}
-        if batch.claims or rows:  # Others can see the claim before anything starts.
-            self._read(
-                lambda store: store.clients.renew(self._client, batch.claims, rows), lambda _: self._release()
-            )
-        else:
-            self._release()
+        if not batch and not rows:
+            self._shared()
+            return
+        self._read(
+            lambda store: store.claims.renew_client(self._client, batch.claims.items(), rows, batch.seen_utc),
+            lambda _: self._renewed(batch),
+        )
+
+    def _renewed(self, batch: WriteBatch) -> None:
+        """Others can see the claim."""
+        for act in batch.after_commit:
+            act()
+        self._shared()
+
+    def _shared(self) -> None:
+        """What waits may start, if the look has found what it may use. Otherwise the next look does, because we can be seen now."""
+        if self._over:
+            return
+        if self._waiting and not (self._known and self._sharing.is_granted):
+            self._look()
+            return
+        self._looking = False
+        self._release()
         if self._known:
             self._next_look = self._loop.call_later(LISTEN_S, self._look)
+        else:
+            self._sharing.rest()
 
     def _is_idle(self) -> bool:
         lane = self._calls.lane(self._name)
@@ -207,12 +228,16 @@ class StoreSharing:
             error,
         )
         if self._handles:
-            self._calls.tell(Share(self._name, Grant()))
+            self._calls.tell(Share(self._name, Grant()), Granted(math.inf))
         self._release()
 
 
-def _stored(place: StorePlace, since_utc: float, store: Store) -> tuple[StoredLane, list[RecordedStart]]:
+def _stored(
+    place: StorePlace, clock: StoreClock, lane: LaneState, store: Store
+) -> tuple[StoredLane, list[RecordedStart]]:
     """The lane in the store. A job may have given it another name, which stays."""
+    clock.correct(store.clock_ahead_s())
+    since_utc = oldest_start_utc([lane], clock.utc())
     key = place.key(store.salt())
     known = next((lane for lane in store.lanes() if lane.key == key), None)
     return known or store.lane(key, place.name), store.starts_since(since_utc)

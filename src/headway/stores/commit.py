@@ -12,6 +12,7 @@ from typing import Final
 from headway.errors import StoreError
 from headway.reason_text import upstream_text
 from headway.stores.answer_cache import keep_answers
+from headway.stores.claims import Claims
 from headway.stores.database import Database
 from headway.stores.records import COUNTED, USED, Edge, NewUnit, Repair, UnitChange
 from headway.stores.row_conversion import SHIFT, attempt_row, json_of, line_row, uid, values_of
@@ -228,8 +229,8 @@ def _commit_rest(db: Database, batch: WriteBatch) -> None:
         db.execute("add_event", row)
     for lane, (record, view, utc) in batch.lanes.items():
         db.execute("set_lane", (record.decode(), view.decode(), utc, lane))
-    for lane, (claim, utc) in batch.claims.items():
-        db.execute("claim", (lane, batch.job, claim.decode(), utc))
+    if batch.claims or batch.seen_utc is not None:
+        Claims(db).write(batch.worker or batch.job, batch.job, batch.claims.items(), batch.seen_utc)
     for worker, (status, ended_utc) in batch.workers.items():
         db.execute("set_worker", (status, ended_utc, worker))
     for command, utc in batch.done_commands:

@@ -685,20 +685,37 @@ UPDATE commands SET done_utc = ? WHERE id = ?;
 -- name: drop_commands
 UPDATE commands SET done_utc = ? WHERE job = ? AND done_utc IS NULL AND at_utc < ?;
 
--- name: claim
-INSERT INTO claims (lane, job, claim, seen_utc) VALUES (?, ?, ?, ?)
-ON CONFLICT (lane, job) DO UPDATE SET claim = excluded.claim, seen_utc = excluded.seen_utc
+-- name: note_claimant
+INSERT INTO claimants (id, job, seen_utc) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET seen_utc = excluded.seen_utc;
 
--- name: claims
-SELECT claims.lane, COALESCE(jobs.name, ''), claims.claim, lanes.name, lanes.key
-FROM claims LEFT JOIN jobs ON jobs.id = claims.job JOIN lanes ON lanes.id = claims.lane
-WHERE claims.job <> ? AND claims.seen_utc BETWEEN ? AND ? ORDER BY claims.job
+-- name: claimants
+-- Those of other jobs that were seen within the last ?2 seconds; ?3 is now.
+SELECT id FROM claimants WHERE job <> ?1 AND abs(seen_utc - ?3) <= ?2;
+
+-- name: clock_utc
+-- The time of a store that has a clock of its own, and not that of this machine.
+SELECT NULL;
+
+-- name: claim
+-- A claim that is replaced gets a new number.
+INSERT OR REPLACE INTO claims (claimant, lane, claim) VALUES (?, ?, ?);
+
+-- name: changed_claims
+SELECT claimants.id, claims.lane, coalesce(jobs.name, ''), claims.claim, lanes.name, lanes.key, claims.change
+FROM claims JOIN claimants ON claimants.id = claims.claimant LEFT JOIN jobs ON jobs.id = claimants.job JOIN lanes ON lanes.id = claims.lane
+WHERE claimants.job <> ?1 AND claims.change > ?2 ORDER BY claims.change;
 
 -- name: forget_claims
-DELETE FROM claims WHERE job = ?
+DELETE FROM claims WHERE claimant IN (SELECT id FROM claimants WHERE job = ?);
 
--- name: forget_old_clients
-DELETE FROM claims WHERE job >= ? AND seen_utc < ?
+-- name: forget_claimants
+DELETE FROM claimants WHERE job = ?;
+
+-- name: forget_old_claims
+DELETE FROM claims WHERE claimant IN (SELECT id FROM claimants WHERE abs(seen_utc - ?2) > ?1);
+
+-- name: forget_old_claimants
+DELETE FROM claimants WHERE abs(seen_utc - ?2) > ?1;
 
 -- name: results
 SELECT units.uid & 4294967295, custom_id, status, lanes.name, attempts, units.input_tokens, units.output_tokens,

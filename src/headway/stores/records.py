@@ -643,8 +643,9 @@ class RecordedStart(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredClaim(msgspec.Struct, frozen=True):
-    """The claim of another running job on a lane, as JSON. `name` is the job's; "": a client of a Python program."""
+    """The claim of another claimant on a lane, as JSON. `name` is that of the job; "": a client of a Python program."""
 
+    claimant: int
     lane: int
     name: str
     claim: bytes

@@ -21,7 +21,7 @@ from headway.core.unit_states import GOOD, Status
 from headway.errors import DuplicateId, StoreAway, StoreError
 from headway.stores.answer_cache import AnswerCache, answer_added
 from headway.stores.attempt_figures import AttemptFigures
-from headway.stores.client_claims import ClientClaims
+from headway.stores.claims import Claims
 from headway.stores.commit import add_units, check_owner, record, run_again
 from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
 from headway.stores.lane_tally import LaneTally
@@ -50,7 +50,6 @@ from headway.stores.records import (
     RunningAttempt,
     State,
     StoredAttachment,
-    StoredClaim,
     StoredEdge,
     StoredLane,
     StoredRoute,
@@ -100,7 +99,7 @@ _FORGET_UNITS: Final = (
     "forget_transcripts", "forget_rendered", "forget_edges", "forget_requests", "forget_units",
 )  # fmt: skip
 _FORGET_JOB: Final = (
-    "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims",
+    "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_claimants",
     "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", *FORGET_SAMPLES, "forget_job",
 )  # fmt: skip
 
@@ -118,8 +117,8 @@ class Store:
         self.unchanged = UnchangedRows(db)
         #: Attempts as figures, for reports.
         self.attempt_figures = AttemptFigures(db)
-        #: Clients, which use lanes as jobs do.
-        self.clients = ClientClaims(db)
+        #: What jobs and clients want of lanes.
+        self.claims = Claims(db)
         #: How jobs went over time.
         self.samples = Samples(db)
         self.tally = LaneTally(db)
@@ -137,6 +136,12 @@ class Store:
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
+
+    def clock_ahead_s(self) -> float:
+        """How far the clock of the store is ahead of this machine's. A file has no clock of its own."""
+        asked_utc = time.time()
+        [(utc,)] = self._db.execute("clock_utc")
+        return 0.0 if utc is None else float(utc) - (asked_utc + time.time()) / 2.0
 
     def description(self) -> str:
         """The database, its version and its schema, for people."""
@@ -659,6 +664,7 @@ class Store:
             self._db.execute("set_counts", {"job": job, **ends})
             self._db.execute("drop_commands", (utc, job, taken_utc or utc))
             self._db.execute("end_lost_workers", (*units, job))
+            self.claims.forget(job, utc)
             worker = self._number("add_worker", (job, node(), getpid(), "busy", utc))
             run = {"job": job, "utc": utc, "settings": json_of(settings), "out": out, "worker": worker}
             self._db.execute("begin_run", run)
@@ -898,15 +904,7 @@ class Store:
             self._db.execute("end_workers", (utc, job))
             if text:
                 self._db.execute("add_event", (job, utc, None, ENDED, text, None))
-            self._db.execute("forget_claims", (job,))
-
-    def claims(self, job: int, since_utc: float, until_utc: float) -> list[StoredClaim]:
-        """The claims of other jobs on lanes that were renewed within this time."""
-        rows = self._db.execute("claims", (job, since_utc, until_utc))
-        return [
-            StoredClaim(lane, name, claim.encode(), lane_name, "|" not in key.partition(":")[0])
-            for lane, name, claim, lane_name, key in rows
-        ]
+            self.claims.forget(job, utc)
 
     def set_settings(self, job: int, settings: dict[str, Any]) -> None:
         """Replace what a job keeps of its latest run."""

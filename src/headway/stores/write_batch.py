@@ -83,6 +83,7 @@ class WriteBatch:
         "repairs",
         "running",
         "samples",
+        "seen_utc",
         "skipped",
         "state",
         "took_s",
@@ -147,8 +148,9 @@ class WriteBatch:
         self.events: list[JobEvent] = []
         #: lane → (record, view, when)
         self.lanes: dict[int, tuple[bytes, bytes, float]] = {}
-        #: lane → (the claim of the job as JSON, when)
-        self.claims: dict[int, tuple[bytes, float]] = {}
+        #: lane → the claim of the job as JSON; and when the claimant was here, if that is to be recorded.
+        self.claims: dict[int, bytes] = {}
+        self.seen_utc: float | None = None
         #: worker → (idle, busy, failed or terminated; the time of its end)
         self.workers: dict[int, tuple[str, float | None]] = {}
         #: Worker processes of the run: new ones, and those whose state has changed.
@@ -167,7 +169,7 @@ class WriteBatch:
         """Whether it has anything to commit. Samples are committed together with something else."""
         return bool(
             self.added or self.reopened or self.again or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
-            or self.uses or self.events or self.lanes or self.claims or self.workers or self.done_commands or self.state or self.repairs
+            or self.uses or self.events or self.lanes or self.claims or self.seen_utc is not None or self.workers or self.done_commands or self.state or self.repairs
             or self.rendered or self.notes or self.transcripts or self.processes or self.after_commit or self.look or self.ended_before
         )  # fmt: skip
 

@@ -46,8 +46,10 @@ SMALL: Final = 0.2
 #: Claims of up to so many jobs are read at every look, those of more jobs less often, but this often at least.
 FEW_JOBS: Final = 10
 READ_AT_LEAST_EVERY_S: Final = 1.0
-#: How long a job keeps a place that the weights leave over.
+#: How long a job keeps a place that the weights leave over; of more jobs than these it keeps it so many times as long: they read of each
+#: other less often, and a place that changes hands is idle meanwhile.
 TURN_S: Final = 10.0
+LONGER_TURNS: Final = ((40, 4), (20, 2))
 GOLDEN: Final = 0.6180339887498949
 #: A part that differs by a smaller share is not changed; a number in flight of other jobs may differ by this share, or by two.
 SAME: Final = 0.03
@@ -61,7 +63,7 @@ BEGUN_S: Final = 1.0
 
 
 class AccountHold(msgspec.Struct, frozen=True, gc=False):
-    """The hold of an account, or of one model of it, for other jobs that use it."""
+    """The hold of an account, or of one model of it, for other jobs that use it. Without an account it is a hold of the lane."""
 
     account: str
     model: str
@@ -102,7 +104,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     idle: bool = False
     #: What it has sent so far, while the limits are unknown: the leading job measures the rate of all.
     sent: Costs | None = None
-    #: Its account is held.
+    #: Its lane or its account is held.
     hold: AccountHold | None = None
     #: By the names of meters: how many seconds of refill are used. Only of clients: what jobs have sent is on record.
     debts: dict[str, float] | None = None
@@ -129,6 +131,13 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
         if self.taken != before.taken and (known or other_flight(self.taken, before.taken)):
             return True
         return beside_others and (_news(self), self.idle) != (_news(before), before.idle)
+
+    def drifted(self, before: Claim) -> bool:
+        """Whether others should know of the change some time. What a hungry job uses is its part, and says nothing."""
+        return self._settled() != before._settled()
+
+    def _settled(self) -> Claim:
+        return msgspec.structs.replace(self, use=0.0 if self.hungry else round(self.use, 2))
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
@@ -310,7 +319,8 @@ def _places(
     given = [int(part) for part in exact]
     rest = [part - whole for part, whole in zip(exact, given, strict=True)]
     # The fractions lie end to end, and marks lie a whole place apart. Over many turns a job is hit in proportion to its fraction.
-    mark, upto = turn * GOLDEN % 1.0, 0.0
+    longer = next((times for jobs, times in LONGER_TURNS if len(wanting) > jobs), 1)
+    mark, upto = turn // longer * GOLDEN % 1.0, 0.0
     for place, part in enumerate(rest):
         upto += part
         if upto > mark:

@@ -87,6 +87,14 @@ class LaneControl:
         account = AccountKey(event.account, event.model)
         self._hold_all(account, event.scope, event.until, event.reason, now)
 
+    def hold_lane(self, event: events.HoldLane, now: float) -> None:
+        """Another process was refused on this lane."""
+        lane = self._run.lanes[event.lane]
+        if event.until > lane.hold.until:
+            lane.hold.extend(event.until, event.reason)
+            self.announce_hold(lane, now)
+            self._run.dirty[lane.key] = lane
+
     def _hold_all(self, account: AccountKey, scope: str, until: float, reason: str, now: float) -> None:
         for lane in self._run.lanes.values():
             if until > lane.hold.until and account.shares_hold(lane.account, scope):
@@ -147,4 +155,6 @@ class LaneControl:
         if event.owed:
             lane.limits.owe(event.owed, now)
         lane.share(event.grant, now)
+        if event.anew:
+            lane.limits.begin_anew(now)
         self._run.dirty[lane.key] = lane

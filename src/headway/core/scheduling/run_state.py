@@ -14,7 +14,7 @@ from headway.core.budget import Budget, HighestCost
 from headway.core.commands import Command, NoticeKind
 from headway.core.lanes.account import AccountWindows
 from headway.core.lanes.lane import LaneState
-from headway.core.lanes.queueing.queue import ALWAYS, Entry
+from headway.core.lanes.queueing.queue import ALWAYS, NEVER, Entry
 from headway.core.model import Settings
 from headway.core.reasons import NoticeReason
 from headway.core.scheduling.dependencies import Dependencies
@@ -51,6 +51,8 @@ class RunState:
         self.exhausted = False
         self.mode: Literal["run", "aborted", "deadline", "budget"] = "run"
         self.paused = False
+        #: Until when this run may use its parts of lanes that other processes use, too (`events.Granted`).
+        self.granted_until = NEVER
         #: The serial unit that is next.
         self.serial: Entry | None = None
         self.serial_phase = True

@@ -47,7 +47,7 @@ class Starting:
         """Start everything that may start now."""
         self._ring_alarms(now)
         run = self._run
-        if run.mode == "run" and not run.paused:
+        if run.mode == "run" and not run.paused and now < run.granted_until:
             if run.serial_phase:
                 self._advance_serial(now)
             if not run.serial_phase:

@@ -1,8 +1,11 @@
-"""Other jobs of the same store that use the same lanes now: each job records its claims and reads those of the others.
+"""Others of the same store that use the same lanes now: each records its claims and reads those of the others.
 
-Every job computes its own share (`core.lanes.job_share`), so no job depends on another one to go on. A claim is renewed while
-its lane has something to start or in flight. A claim that is not renewed no longer counts: the share of a killed job goes to
-the others within seconds. A job that ends removes its claims.
+Every process computes its own share (`core.lanes.job_share`), so none depends on another one to go on. What it computes is a grant for
+some seconds (`grant_term`): it is renewed by each exchange of claims, and who cannot reach the store starts nothing when it ends. Then its
+claims no longer count, too, and its share goes to the others; so does that of a killed process. A job that ends removes its claims.
+
+A process that comes back draws anew: it records all of its claims again, reads those of the others, and begins with empty buckets where it
+shares a lane, because the others may have used everything meanwhile.
 
 A lane is the same for two jobs if it has the same key. A lane that a Python program has named (`headway.map(lane="alpha/gpt-x")`) has
 no key in common with others: it is the same as every lane of that name in the store.
@@ -10,13 +13,14 @@ no key in common with others: it is the same as every lane of that name in the s
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import Final
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
 
 import msgspec
 
-from headway.core.events import HoldAccount, Share
+from headway.core.events import Event, Granted, HoldAccount, HoldLane, Share
 from headway.core.lanes.job_share import (
     TURN_S,
     WHOLE,
@@ -28,27 +32,49 @@ from headway.core.lanes.job_share import (
     opening_claim,
     owed_to,
     promised,
-    read_every_s,
 )
 from headway.core.lanes.lane import LaneState
 from headway.core.scheduler import Scheduler
 from headway.engine.flights import LaneHandle
-from headway.stores.records import JobEvent, StoredClaim
+from headway.engine.recording.store_clock import StoreClock
+from headway.engine.sharing.grant_term import GrantTerm
+from headway.engine.sharing.other_claims import OtherClaim, OtherClaims
+from headway.stores.claims import ClaimNews
+from headway.stores.records import JobEvent
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
 
-#: How often a job reads what others want, and commands from other terminals (DESIGN promises 250 ms).
+#: How often a job looks for commands from other terminals (DESIGN promises 250 ms), and at the claims of others. The more of them there
+#: are, the less the change of one matters: beside so many it looks half as often, and at the least once in `RARELY_S`.
 LISTEN_S: Final = 0.2
-#: How often a claim that has not changed is renewed, and how long it counts without that.
+MANY: Final = 20
+RARELY_S: Final = 1.0
+#: How often a claimant says that it is here, and records how a claim has drifted.
 RENEW_S: Final = 1.0
-STALE_S: Final = 4.0
+#: How often the clock of the store is compared with ours.
+COMPARE_S: Final = 5.0
 #: A job that uses less of a lane, and wants no more, is not reported.
 REPORTED_USE: Final = 0.05
 #: Of more jobs than these only the number is reported, when it has doubled or halved.
 REPORTED_NAMES: Final = 3
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Claim).decode
+
+
+class Look(NamedTuple):
+    """What a look at the claims of others has shown: events for the scheduler, and for the records where the company has changed."""
+
+    events: list[Event]
+    notes: list[JobEvent]
+
+
+class _Moment(NamedTuple):
+    """When a look is taken, by both clocks; whether it is the first with a grant after some time without; where claims are recorded."""
+
+    now: float
+    utc: float
+    anew: bool
+    batch: WriteBatch
 
 
 class LaneSharing:
@@ -59,6 +85,7 @@ class LaneSharing:
         job: int,
         weight: float,
         lanes: Mapping[str, LaneHandle],
+        clock: StoreClock,
         *,
         of_program: bool = False,
         comes_later: bool = False,
@@ -66,124 +93,155 @@ class LaneSharing:
         self._job = job
         self._weight = weight
         self._handles = lanes
+        self._clock, self._compared_at = clock, float("-inf")
         self._of_program, self._comes_later = of_program, comes_later
         #: Whether work that no lane knows of yet waits for our share.
         self.expects_work = False
+        self._term, self._others = GrantTerm(), OtherClaims()
+        #: Whether nothing was to start, so that nobody looked; and whether our grant has ended otherwise.
+        self._rested, self._was_away = True, False
+        self._seen_at = self._looked_at = float("-inf")
         self._granted: dict[str, Grant] = {}
         self._claimed: dict[str, tuple[Claim, float]] = {}
         self._company: dict[str, tuple[str, ...]] = {}
-        #: The claims of the latest read, when that was, and how long they are used.
-        self._latest: list[StoredClaim] = []
-        self._read_utc, self._read_every_s = float("-inf"), LISTEN_S
-        #: The claims of the latest look, decoded.
-        self._seen: list[StoredClaim] | None = None
-        self._by_lane: dict[int, list[tuple[str, Claim]]] = {}
 
-    def is_due(self, utc: float) -> bool:
-        """Whether the claims of others are to be read again."""
-        return abs(utc - self._read_utc) > self._read_every_s - LISTEN_S / 2.0
+    # -- reading ------------------------------------------------------------------------------------------------------
 
-    def claims(self, store: Store, utc: float) -> list[StoredClaim]:
-        """The claims of other jobs; if they are many, perhaps those of the latest read. May be called from another thread."""
-        if self.is_due(utc):
-            self._latest = store.claims(self._job, utc - STALE_S, utc + STALE_S)
-            on_lanes = Counter(claimed.lane for claimed in self._latest)
-            self._read_utc = utc
-            self._read_every_s = read_every_s(1 + max(on_lanes.values(), default=0), LISTEN_S)
-        return self._latest
+    def is_due(self, now: float) -> bool:
+        """Whether it is time to look again."""
+        interval_s = min(RARELY_S, LISTEN_S * max(1.0, self._others.number / MANY))
+        return now - self._looked_at >= interval_s - LISTEN_S / 2.0
 
-    def look(
-        self,
-        claims_of_others: list[StoredClaim],
-        batch: WriteBatch,
-        scheduler: Scheduler,
-        now: float,
-        utc: float,
-    ) -> tuple[list[Share], list[JobEvent]]:
-        """Renew our claims and compute our shares; returns the shares that changed, and events for changed company."""
-        shares: list[Share] = []
-        notes: list[JobEvent] = []
-        is_news = claims_of_others is not self._seen
-        if is_news:
-            self._seen, self._by_lane = claims_of_others, self._grouped(claims_of_others)
+    def read(self, store: Store) -> ClaimNews:
+        """What others claim. May be called by another thread."""
+        self._term.asks()
+        if time.monotonic() - self._compared_at >= COMPARE_S:
+            self._clock.correct(store.clock_ahead_s())
+            self._compared_at = time.monotonic()
+        return store.claims.news(self._job, self._others.known, self._clock.utc())
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_granted(self) -> bool:
+        """Whether the latest look has renewed our grants."""
+        return not (self._was_away or self._rested)
+
+    def rest(self) -> None:
+        """Nothing is to start, so there are no more looks for now."""
+        self._rested = True
+
+    def look(self, news: ClaimNews, batch: WriteBatch, scheduler: Scheduler, now: float) -> Look:
+        """Renew our claims and compute our shares."""
+        self._looked_at = now
+        if self._term.is_over(now):
+            self._claimed.clear()  # The others have forgotten them.
+            if not (self._rested or self._was_away):
+                self._was_away = True
+                self._others.linger(now)
+        self._term.heard()
+        is_granted = not self._term.is_over(now)
+        moment = _Moment(now, self._clock.utc(), self._was_away and is_granted, batch)
+        changed = self._others.take(news, now)
+        look = Look([], [])
         for key, handle in self._handles.items():
-            lane = scheduler.lanes[key]
-            mine = claim_of(scheduler, lane, self._job, self._weight, now, comes_later=self._comes_later)
-            if self.expects_work:
-                mine = msgspec.structs.replace(mine, hungry=True)
-            elif self._of_program:
-                mine = opening_claim(mine, lane)
-            if lane.hold.scope and lane.account.name and lane.hold.until > now:
-                mine = msgspec.structs.replace(mine, hold=_hold_of(lane, utc - now))
-            if not (is_news or self._differs(handle, mine, utc)):
-                continue
-            others = self._by_lane.get(handle.id, [])
-            claims = [claim for _, claim in others]
-            grant = grant_of(mine, claims, lane.limits.settings.max_concurrency, turn=int(utc // TURN_S))
-            self._claim(batch, handle, promised(mine, lane, grant), utc, beside_others=bool(claims))
-            owed = {} if lane.traffic.started else owed_to(claims)
-            if owed or grant.differs(self._granted.get(key, Grant())):
-                self._granted[key] = grant
-                shares.append(Share(key, grant, owed))
-            here = tuple(name for name, claim in others if claim.hungry or claim.use >= REPORTED_USE)
-            if _is_other_company(here, self._company.get(key, ())):
-                self._company[key] = here
-                notes.append(JobEvent(utc, handle.name, "shared", _company_text(here, grant)))
-        return shares, notes
+            self._share(handle, scheduler, scheduler.lanes[key], moment, look)
+        look.events.extend(self._held_elsewhere(changed, scheduler, moment))
+        if is_granted:
+            self._rested = self._was_away = False
+            look.events.append(Granted(self._term.until))
+        if now - self._seen_at >= RENEW_S or not is_granted:
+            self._renew(batch, now, moment.utc)
+        return look
 
-    def held_elsewhere(
-        self, claims_of_others: list[StoredClaim], scheduler: Scheduler, now: float, utc: float
-    ) -> list[HoldAccount]:
-        """Holds of our accounts that other jobs were told of, and that are news to us."""
-        ours = {lane.account.name for lane in scheduler.lanes.values()} - {""}
-        if not ours:
-            return []
-        holds = (_decode(claimed.claim).hold for claimed in claims_of_others)
-        return [
-            HoldAccount(hold.account, hold.model, hold.scope, now + hold.until_utc - utc, hold.reason)
-            for hold in holds
-            if hold is not None and hold.account in ours and hold.until_utc > utc
-        ]
-
-    def _differs(self, handle: LaneHandle, mine: Claim, utc: float) -> bool:
-        """Whether our claim must be recorded although nothing is known of others that was not known before."""
-        before, at_utc = self._claimed.get(handle.key, (None, utc))
-        return before is None or mine.differs(before, beside_others=True) or abs(utc - at_utc) >= RENEW_S
-
-    def _grouped(self, claims_of_others: list[StoredClaim]) -> dict[int, list[tuple[str, Claim]]]:
-        """The claims on each of our lanes, with the names of their jobs."""
-        ours = {handle.id: handle.id for handle in self._handles.values()}
-        by_name = {handle.name: handle.id for handle in self._handles.values()}
-        grouped: dict[int, list[tuple[str, Claim]]] = {}
-        for claimed in claims_of_others:
-            lane = ours.get(claimed.lane)
-            if lane is None and (self._of_program or claimed.of_program):
-                lane = by_name.get(claimed.lane_name)
-            if lane is not None:
-                grouped.setdefault(lane, []).append((claimed.name, _decode(claimed.claim)))
-        return grouped
-
-    def announce(self, batch: WriteBatch, scheduler: Scheduler, now: float, utc: float) -> None:
+    def announce(self, batch: WriteBatch, scheduler: Scheduler, now: float) -> None:
         """Record our claims before the first look at others: of two jobs that begin at once, at least one sees the other."""
+        utc = self._clock.utc()
         for key, handle in self._handles.items():
             mine = claim_of(scheduler, scheduler.lanes[key], self._job, self._weight, now)
-            self._claim(batch, handle, mine, utc)
+            self._claim(handle, mine, _Moment(now, utc, False, batch))
+        self._renew(batch, now, utc)
+
+    def _share(
+        self, handle: LaneHandle, scheduler: Scheduler, lane: LaneState, moment: _Moment, look: Look
+    ) -> None:
+        """Our share of one lane."""
+        key = handle.key
+        mine = self._claim_of(scheduler, lane, moment)
+        others = self._others.on(handle.id, handle.name, of_program=self._of_program)
+        claims = [other.claim for other in others]
+        turn = int(moment.utc // TURN_S)
+        grant = grant_of(mine, claims, lane.limits.settings.max_concurrency, turn)
+        self._claim(handle, promised(mine, lane, grant), moment, beside_others=bool(claims))
+        owed = {} if lane.traffic.started else owed_to(claims)
+        here = tuple(
+            other.claimed.name for other in others if other.claim.hungry or other.claim.use >= REPORTED_USE
+        )
+        anew = moment.anew and bool(here) and lane.traffic.started > 0
+        if owed or anew or grant.differs(self._granted.get(key, Grant())):
+            self._granted[key] = grant
+            look.events.append(Share(key, grant, owed, anew))
+        if _is_other_company(here, self._company.get(key, ())):
+            self._company[key] = here
+            look.notes.append(JobEvent(moment.utc, handle.name, "shared", _company_text(here, grant)))
+
+    def _claim_of(self, scheduler: Scheduler, lane: LaneState, moment: _Moment) -> Claim:
+        """What we want of a lane now."""
+        mine = claim_of(scheduler, lane, self._job, self._weight, moment.now, comes_later=self._comes_later)
+        if self.expects_work:
+            mine = msgspec.structs.replace(mine, hungry=True)
+        elif self._of_program:
+            mine = opening_claim(mine, lane)
+        if lane.hold.until > moment.now:
+            mine = msgspec.structs.replace(mine, hold=_hold_of(lane, moment.utc - moment.now))
+        return mine
+
+    def _held_elsewhere(
+        self, changed: Iterable[OtherClaim], scheduler: Scheduler, moment: _Moment
+    ) -> list[Event]:
+        """Holds that others were told of: of our lanes, and of our accounts. Only new ones, because a user may have lifted the hold."""
+        held: list[Event] = []
+        accounts = {lane.account.name for lane in scheduler.lanes.values()} - {""}
+        for claimed, claim in changed:
+            hold = claim.hold
+            if hold is None or hold.until_utc <= moment.utc:
+                continue
+            until = moment.now + hold.until_utc - moment.utc
+            if hold.account in accounts:
+                held.append(HoldAccount(hold.account, hold.model, hold.scope, until, hold.reason))
+            elif not hold.scope:
+                held += [
+                    HoldLane(key, until, hold.reason)
+                    for key, handle in self._handles.items()
+                    if handle.id == claimed.lane
+                ]
+        return held
+
+    # -- our claims ---------------------------------------------------------------------------------------------------
 
     def _claim(
-        self, batch: WriteBatch, handle: LaneHandle, mine: Claim, utc: float, *, beside_others: bool = False
+        self, handle: LaneHandle, mine: Claim, moment: _Moment, *, beside_others: bool = False
     ) -> None:
-        """Record a claim when it changes, and renew it while the lane is used. Others want to know more of it."""
-        before, at_utc = self._claimed.get(handle.key, (None, 0.0))
+        """Record a claim when it changes, and from time to time as it drifts. Others want to know more of it."""
+        before, at = self._claimed.get(handle.key, (None, 0.0))
         changed = before is None or mine.differs(before, beside_others=beside_others)
-        wants = mine.hungry or mine.use > 0.0 or mine.taken or (before is not None and before.use > 0.0)
-        if changed or (wants and abs(utc - at_utc) >= RENEW_S):
-            self._claimed[handle.key] = (mine, utc)
-            batch.claims[handle.id] = (_encode(mine), utc)
+        if changed or (moment.now - at >= RENEW_S and before is not None and mine.drifted(before)):
+            self._claimed[handle.key] = (mine, moment.now)
+            moment.batch.claims[handle.id] = _encode(mine)
+
+    def _renew(self, batch: WriteBatch, now: float, utc: float) -> None:
+        """Say that we are here."""
+        self._seen_at = now
+        batch.seen_utc = utc
+        batch.after_commit.append(partial(self._term.renewed, now))
 
 
 def _hold_of(lane: LaneState, offset_s: float) -> AccountHold:
     hold, account = lane.hold, lane.account
-    return AccountHold(account.name, account.model, hold.scope, hold.until + offset_s, hold.reason)
+    name = account.name if hold.scope else ""
+    return AccountHold(
+        name, account.model if name else "", hold.scope if name else "", hold.until + offset_s, hold.reason
+    )
 
 
 def _is_other_company(here: tuple[str, ...], before: tuple[str, ...]) -> bool:

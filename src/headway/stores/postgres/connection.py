@@ -21,14 +21,20 @@ from headway.errors import StoreAway, StoreError
 from headway.stores.postgres.address import Address
 from headway.stores.postgres.errors import refused
 
-#: How long a connection may take to be made.
+#: How long a connection may take to be made; and one that replaces a lost one, which is tried again and again.
 CONNECT_S: Final = 10
+RECONNECT_S: Final = 3
 #: How soon one that is being made is given up.
 LEAVE_S: Final = 0.1
 #: How long a writer waits for the transaction of another process, as with SQLite.
 LOCK_S: Final = 10
-#: A process that stops in the middle of a transaction holds up all others for no longer than this.
-IDLE_S: Final = 60
+#: A process that stops in the middle of a transaction, or whose packets are lost there, holds up all others for no longer than this.
+#: Less than `LOCK_S`.
+IDLE_S: Final = 5
+#: A connection whose packets are lost is given up after so long: what was sent is not confirmed, or no answer comes and the server is
+#: not there any more. A new one can be made as soon as the network is back, while the packets of the old one are repeated more and more rarely.
+LOST_S: Final = 8
+KEEPALIVE_S: Final = 4
 #: Executions after which a statement is prepared, and statements that stay prepared: more than the store has, with groups of rows.
 PREPARE_AFTER: Final = 2
 PREPARED: Final = 500
@@ -88,13 +94,15 @@ class _Number(NumericBinaryLoader):
         return int(super().load(data))
 
 
-def connect(address: Address, *, read_only: bool) -> psycopg.Connection[tuple[Any, ...]]:
+def connect(
+    address: Address, *, read_only: bool, connect_s: int = CONNECT_S
+) -> psycopg.Connection[tuple[Any, ...]]:
     """A new connection in autocommit mode. StoreError if it cannot be made."""
     try:
         connection = psycopg.connect(
-            address.libpq, autocommit=True, prepare_threshold=PREPARE_AFTER, connect_timeout=CONNECT_S,
-            application_name="headway", tcp_user_timeout=30_000, keepalives_idle=30, keepalives_interval=10, keepalives_count=3,
-            cursor_factory=psycopg.RawCursor,
+            address.libpq, autocommit=True, prepare_threshold=PREPARE_AFTER, connect_timeout=connect_s,
+            application_name="headway", tcp_user_timeout=1000 * LOST_S, keepalives_idle=KEEPALIVE_S,
+            keepalives_interval=KEEPALIVE_S // 2, keepalives_count=2, cursor_factory=psycopg.RawCursor,
         )  # fmt: skip
     except psycopg.Error as error:
         raise refused(address, error) from None
@@ -130,7 +138,7 @@ def connect_or_leave(
 
     def make() -> None:
         try:
-            connection = connect(address, read_only=read_only)
+            connection = connect(address, read_only=read_only, connect_s=RECONNECT_S)
         except BaseException as error:
             made.put(error)
             return

@@ -170,9 +170,12 @@ class PostgresDatabase:
             return
         try:
             cursor = self.connection.execute(self._lock_sql)
-        except psycopg.Error:
+        except psycopg.Error as error:
             with suppress(psycopg.Error):
                 self.connection.execute("ROLLBACK")
+            if isinstance(error, psycopg.errors.LockNotAvailable):
+                explained = explanation(self.address, error)
+                raise StoreAway(str(explained)) from None
             raise
         cursor.nextset()
         cursor.nextset()

@@ -140,3 +140,28 @@ WHERE (?2 IS NULL OR status IN (SELECT json_array_elements_text(?2::json)))
     AND (?3 IS NULL OR code IN (SELECT json_array_elements_text(?3::json)))
     AND (?4 IS NULL OR lane IN (SELECT value FROM json_each(?4)) OR (lane IS NULL AND route IN (SELECT value FROM json_each(?5))))
 ORDER BY asked.key;
+
+-- Claims count by the clock of the server: those of other machines may be wrong. The time that the program gives is not used.
+
+-- name: note_claimant
+INSERT INTO claimants (id, job, seen_utc) VALUES (?1, ?2, extract(epoch FROM clock_timestamp()) + 0 * ?3::double precision)
+ON CONFLICT (id) DO UPDATE SET seen_utc = excluded.seen_utc;
+
+-- name: claimants
+SELECT id FROM claimants
+WHERE job <> ?1 AND abs(seen_utc - extract(epoch FROM clock_timestamp()) + 0 * ?3::double precision) <= ?2::double precision;
+
+-- name: claim
+INSERT INTO claims (claimant, lane, claim) VALUES (?, ?, ?)
+ON CONFLICT (claimant, lane) DO UPDATE SET claim = excluded.claim, change = DEFAULT;
+
+-- name: forget_old_claims
+DELETE FROM claims WHERE claimant IN (
+    SELECT id FROM claimants WHERE abs(seen_utc - extract(epoch FROM clock_timestamp()) + 0 * ?2::double precision) > ?1::double precision
+);
+
+-- name: forget_old_claimants
+DELETE FROM claimants WHERE abs(seen_utc - extract(epoch FROM clock_timestamp()) + 0 * ?2::double precision) > ?1::double precision;
+
+-- name: clock_utc
+SELECT extract(epoch FROM clock_timestamp())::double precision;

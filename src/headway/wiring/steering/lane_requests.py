@@ -123,7 +123,7 @@ def _check_names(
 def _in_use(store: Store, live: Mapping[str, int]) -> list[tuple[str, str]]:
     """(job, lane) of running jobs, from the claims that they have recorded. Python programs read no commands."""
     names = {lane.id: lane.name for lane in store.lanes()}
-    claims = store.claims(0, 0.0, float("inf"))
+    claims = store.claims.news(0, 0, 0.0).changed
     return sorted(
         (claimed.name, names[claimed.lane])
         for claimed in claims

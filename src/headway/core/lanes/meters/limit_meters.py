@@ -216,6 +216,12 @@ class LimitMeters:
             if meter.whole is None and not meter.levelled:
                 meter.owe_until(now + debts.get(meter.name, 0.0))
 
+    def begin_anew(self, now: float) -> None:
+        """Others may have used all that was left, and they have their parts of what comes: begin with empty buckets."""
+        for meter in self.meters:
+            if meter.period_s < DAY_S and meter.name != MINIMUM_GAP:
+                meter.owe_until(now + max(meter.depth_s, meter.reach_s))
+
     # -- learned limits --------------------------------------------------------------------------------
 
     @property
