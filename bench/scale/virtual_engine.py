@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bench.scale.virtual_database import Written
 from headway.core import commands
@@ -23,8 +23,10 @@ from headway.core.unit_source import FedScheduler, ListSource
 from headway.engine.flights import LaneHandle
 from headway.engine.intents import due_soon
 from headway.engine.recording.lane_records import RestoredLane, oldest_start_utc, restore_levels
-from headway.engine.sharing.lane_sharing import LISTEN_S, STALE_S, LaneSharing
-from headway.stores.records import RecordedStart, StoredClaim, StoredLane
+from headway.engine.recording.store_clock import StoreClock
+from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
+from headway.stores.claims import ClaimNews, Claims
+from headway.stores.records import RecordedStart, StoredLane
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
 
@@ -32,14 +34,40 @@ if TYPE_CHECKING:
     from bench.scale.fleet import Fleet
 
 
-class _Read(Store):
-    """What the database has answered, as the store that `LaneSharing` reads."""
+#: The numbers of the runs of a job are so far apart.
+CLAIMANTS: Final = 1_000
 
-    def __init__(self, answer: list[StoredClaim]) -> None:
-        self._answer = answer
 
-    def claims(self, job: int, since_utc: float, until_utc: float) -> list[StoredClaim]:
-        return self._answer
+class VirtualClock(StoreClock):
+    """The clock of all engines and of the server: virtual time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def utc(self) -> float:
+        return self.now
+
+
+class _Asked(Claims):
+    """Takes what `LaneSharing` asks the store. The answer comes later."""
+
+    def __init__(self) -> None:
+        self.known = 0
+
+    def news(self, job: int, known: int, utc: float) -> ClaimNews:
+        self.known = known
+        return ClaimNews()
+
+
+class _AskedStore(Store):
+    """The store that `LaneSharing` reads."""
+
+    def __init__(self) -> None:
+        self.claims = self.asked = _Asked()
+
+    def clock_ahead_s(self) -> float:
+        return 0.0
 
 
 class EngineCpu:
@@ -53,7 +81,13 @@ class VirtualEngine:
     """One run of one job. `epoch` is the number of its owner: a commit of an earlier owner is refused."""
 
     def __init__(
-        self, job: int, weight: float, specs: Sequence[LaneSpec], units: Sequence[Unit], now: float
+        self,
+        job: int,
+        weight: float,
+        specs: Sequence[LaneSpec],
+        units: Sequence[Unit],
+        now: float,
+        clock: StoreClock,
     ) -> None:
         self.job = job
         self.epoch = 0
@@ -65,7 +99,7 @@ class VirtualEngine:
             for number, spec in enumerate(specs)
         }
         self._numbers = {spec.key: number for number, spec in enumerate(specs)}
-        self.sharing = LaneSharing(job, weight, self._handles)
+        self.sharing = LaneSharing(job, weight, self._handles, clock)
         #: Events for its scheduler, and when that wants to be called.
         self.events: list[Event] = []
         self.wake_at = float("inf")
@@ -78,6 +112,7 @@ class VirtualEngine:
         #: Starts whose intent is not durable yet.
         self._waiting: list[Start] = []
         self._batch = WriteBatch(job)
+        self._store = _AskedStore()
         self._starts: list[RecordedStart] = []
         self._ended: list[int] = []
         #: What the world is to do, from outside a call of `handle`.
@@ -90,7 +125,7 @@ class VirtualEngine:
         self._fleet = fleet
         self.epoch = fleet.database.epochs[self.job]
         self._restore(fleet.database.starts, now)
-        self.sharing.announce(self._batch, self.scheduler, now, now)
+        self.sharing.announce(self._batch, self.scheduler, now)
         self._commit(now, then=self._read)
         fleet.later(now + LISTEN_S, self._listen)
 
@@ -185,7 +220,9 @@ class VirtualEngine:
         batch, self._batch = self._batch, WriteBatch(self.job)
         starts, self._starts = self._starts, []
         ended, self._ended = self._ended, []
-        written = Written(self.job, self.epoch, batch.claims, starts, ended)
+        claimant = self.job + CLAIMANTS * self.epoch
+        is_here = batch.seen_utc is not None
+        written = Written(self.job, self.epoch, claimant, is_here, batch.claims, starts, ended)
 
         def committed(owned: bool, at: float) -> None:
             if self.gone:
@@ -197,13 +234,15 @@ class VirtualEngine:
             if not owned:
                 self._fleet.lost_job(self, at)
                 return
+            for act in batch.after_commit:
+                act()
             self.left -= len(ended)
             if self.left == 0:
                 self._fleet.ended(self, at)
                 return
             if then is not None:
                 then(at)
-            if self._batch.claims or self._starts or self._ended:
+            if self._batch.claims or self._batch.seen_utc is not None or self._starts or self._ended:
                 self._commit(at)
 
         self._fleet.database.commit(written, now, committed)
@@ -213,36 +252,29 @@ class VirtualEngine:
         if self.gone:
             return
         self._fleet.later(now + LISTEN_S, self._listen)
-        if self.ready and not self._reading and not self.away:
-            if self.sharing.is_due(now):
-                self._read(now)
-            else:
-                self._look(self.sharing.claims(_Read([]), now), now)
+        if self.ready and not self._reading and not self.away and self.sharing.is_due(now):
+            self._read(now)
 
     def _read(self, now: float) -> None:
         self._reading = True
+        self.sharing.read(self._store)
 
-        def arrived(claims: list[StoredClaim], at: float) -> None:
+        def arrived(news: ClaimNews, at: float) -> None:
             if self.gone or self.away:
                 return
             self._reading = False
-            self._look(self.sharing.claims(_Read(claims), at), at)
+            self._look(news, at)
 
-        self._fleet.database.read_claims(self.job, now - STALE_S, now + STALE_S, now, arrived)
+        self._fleet.database.read_claims(self.job, self._store.asked.known, now, arrived)
 
-    def _look(self, claims: list[StoredClaim], now: float) -> None:
+    def _look(self, news: ClaimNews, now: float) -> None:
         """Keep to what others leave; at first before anything starts."""
         began = perf_counter()
-        shares, notes = self.sharing.look(claims, self._batch, self.scheduler, now, now)
+        look = self.sharing.look(news, self._batch, self.scheduler, now)
         self._fleet.cpu.sharing_s += perf_counter() - began
-        self._fleet.notes += len(notes)
-        if not self.ready:
-            self.ready = True
-            for share in shares:
-                self.scheduler.lanes[share.lane].share(share.grant, now)
-            self._fleet.call(self)
-        elif shares:
-            self.events += shares
-            self._fleet.call(self)
-        if self._batch.claims:
+        self._fleet.notes += len(look.notes)
+        self.ready = True
+        self.events += look.events
+        self._fleet.call(self)
+        if self._batch.claims or self._batch.seen_utc is not None:
             self._commit(now)
