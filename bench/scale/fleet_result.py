@@ -27,9 +27,9 @@ LONG_AGO_S: Final = 3_600.0
 BUSY: Final = 0.95
 #: By then the buckets that were full at the start are used, and all engines have begun.
 FULL_S: Final = 10.0
-#: Fairness is measured from here until the first trouble, or for so long.
+#: Fairness is measured from here until this share of the time for which there is work.
 FAIR_FROM_S: Final = 10.0
-FAIR_FOR_S: Final = 50.0
+FAIR_UNTIL: Final = 0.8
 #: What a partition causes comes within this time of its end.
 AFTER_S: Final = 10.0
 
@@ -138,7 +138,7 @@ def _result(
         sent_again=admitted - len({index for log in world.logs.values() for _, index in log.admitted}),
         takeovers=fleet.takeovers,
         fenced=fleet.fenced,
-        fairness=_fairness(plan, workload, world, fleet),
+        fairness=_fairness(plan, world, fleet),
         reads_per_s=database.reads / seconds,
         rows_read_per_s=database.rows_read / seconds,
         commits_per_s=database.commits / seconds,
@@ -198,16 +198,15 @@ def _around(world: World, name: str, since: float, until: float) -> tuple[int, i
     return refused, admitted
 
 
-def _fairness(plan: FleetPlan, workload: Workload, world: World, fleet: Fleet) -> tuple[float, float]:
-    """The least and the most that a job was given of its part by weight, in the time before anything goes wrong."""
-    until = min([FAIR_FROM_S + FAIR_FOR_S, *(trouble.at_s for trouble in plan.troubles)])
+def _fairness(plan: FleetPlan, world: World, fleet: Fleet) -> tuple[float, float]:
+    """The least and the most that a job without trouble was given of its part by weight, while all have work."""
     given: Counter[int] = Counter()
     for log in world.logs.values():
         for at, index in log.admitted:
-            if FAIR_FROM_S <= at < until:
+            if FAIR_FROM_S <= at < FAIR_UNTIL * plan.work_s:
                 given[fleet.job_of[index]] += 1
-    weights, total = plan.weights, sum(given.values())
-    parts = [
-        given[job] / total * sum(weights) / weight if total else 0.0 for job, weight in enumerate(weights)
-    ]
+    troubled = {host for _, hosts in plan.chosen_hosts() for host in hosts}
+    calm = [job for job in range(plan.engines) if job not in troubled]
+    total, weights = sum(given[job] for job in calm), sum(plan.weights[job] for job in calm)
+    parts = [given[job] * weights / (total * plan.weights[job]) for job in calm] if total else [0.0]
     return min(parts), max(parts)
