@@ -15,14 +15,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
 
-from bench.watching.stored_job import JOB, RandomTexts, make_store
+from bench.watching.stored_job import JOB, LargeStore, RandomTexts
 
-UNITS: Final = 1_000_000
 #: Requests of each kind; the slowest counts.
 TURNS: Final = 5
 INDEX_S: Final = 1_800.0
@@ -47,17 +45,13 @@ class LargeJobPages(msgspec.Struct):
     pages: list[PageTime]
 
 
-def measure(units: int = UNITS) -> LargeJobPages:
-    """Make a job, open every page, wait for the index, and search."""
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / ".headway").mkdir(mode=0o700)
-        texts = make_store(folder / ".headway" / "headway.db", units)
-        with _dashboard(folder) as client:
-            pages = [_timed(client, page, path) for page, path in _pages(units)]
-            index_s = _wait_for_index(client)
-            pages += [_timed(client, page, path) for page, path in _searches(texts)]
-    return LargeJobPages(units, index_s, pages)
+def measure(large: LargeStore) -> LargeJobPages:
+    """Open every page of a job, wait for the index, and search."""
+    with _dashboard(large.folder) as client:
+        pages = [_timed(client, page, path) for page, path in _pages(large.units)]
+        index_s = _wait_for_index(client)
+        pages += [_timed(client, page, path) for page, path in _searches(large.texts)]
+    return LargeJobPages(large.units, index_s, pages)
 
 
 def _pages(units: int) -> Iterator[tuple[str, str]]:

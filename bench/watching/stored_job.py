@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
 
 from headway.stores.records import Attempt, JobEvent, NewJob, NewUnit, StoredRoute, UnitChange
 from headway.stores.sqlite.file import SqliteFile
@@ -14,6 +16,7 @@ from headway.stores.store import BEGAN, ENDED, Store
 from headway.stores.write_batch import WriteBatch
 
 JOB: Final = "large"
+UNITS: Final = 1_000_000
 #: A vocabulary in which the n-th word is 1/n as frequent as the first, as in texts.
 WORDS: Final = 30_000
 PROMPT_WORDS: Final = 40
@@ -43,6 +46,32 @@ class RandomTexts:
     def word(self, rank: int) -> str:
         """The word with this rank: 0 is the most frequent one."""
         return self._words[rank]
+
+
+class LargeStore(NamedTuple):
+    """The folder of a store with one job of so many units, and the texts that it is made of."""
+
+    folder: Path
+    units: int
+    texts: RandomTexts
+
+    @property
+    def file(self) -> Path:
+        """The file of the store."""
+        return _file_in(self.folder)
+
+
+@contextmanager
+def large_store(units: int = UNITS) -> Iterator[LargeStore]:
+    """Make a store in a folder as `headway` has it. All sections read the same one: making it takes minutes."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        _file_in(folder).parent.mkdir(mode=0o700)
+        yield LargeStore(folder, units, make_store(_file_in(folder), units))
+
+
+def _file_in(folder: Path) -> Path:
+    return folder / ".headway" / "headway.db"
 
 
 def make_store(path: Path, units: int, seed: int = 1) -> RandomTexts:

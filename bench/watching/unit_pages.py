@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from bench.watching.stored_job import JOB, RandomTexts, make_store
+from bench.watching.stored_job import JOB, LargeStore, RandomTexts
 from headway.reports.unit_pages.unit_index import UnitIndex
 from headway.reports.unit_pages.unit_page import unit_page
 from headway.reports.unit_search import UnitQuery, search_units
@@ -21,7 +21,6 @@ from headway.stores.sqlite.search_file import SearchFile
 from headway.stores.store import Store
 from headway.stores.unit_lists import UnitFilter
 
-UNITS: Final = 1_000_000
 PAGE_BAR_S: Final = 0.2
 #: Pages that are read of each list.
 PAGES: Final = 6
@@ -49,22 +48,20 @@ class Measured(msgspec.Struct, frozen=True):
     pages: Mapping[str, PageTimes]
 
 
-def measure(units: int = UNITS) -> Measured:
-    """Make a store, build its index, and read pages."""
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        texts = make_store(folder / "headway.db", units)
-        with Store(SqliteFile(folder / "headway.db", read_only=True)) as store:
-            job = store.job(JOB)
-            assert job is not None
-            file = SearchFile(folder / "search.db", f"{job.id} {job.created_utc}")
-            build_s, cpu_s, slice_s = _build(store, job, file)
-            pages = {title: _pages(store, job, file, query) for title, query in _queries(units, texts)}
-            pages["one unit, with its life"] = _unit_pages(store, job, units)
-            file.close()
-        size = sum(one.stat().st_size for one in folder.glob("search.db*")) / 1e6
-        store_mb = (folder / "headway.db").stat().st_size / 1e6
-    return Measured(units, build_s, cpu_s, slice_s, store_mb, size, pages)
+def measure(large: LargeStore) -> Measured:
+    """Build the index of a store, and read pages."""
+    with TemporaryDirectory() as name, Store(SqliteFile(large.file, read_only=True)) as store:
+        job = store.job(JOB)
+        assert job is not None
+        file = SearchFile(Path(name) / "search.db", f"{job.id} {job.created_utc}")
+        build_s, cpu_s, slice_s = _build(store, job, file)
+        pages = {
+            title: _pages(store, job, file, query) for title, query in _queries(large.units, large.texts)
+        }
+        pages["one unit, with its life"] = _unit_pages(store, job, large.units)
+        file.close()
+        size = sum(one.stat().st_size for one in Path(name).glob("search.db*")) / 1e6
+    return Measured(large.units, build_s, cpu_s, slice_s, large.file.stat().st_size / 1e6, size, pages)
 
 
 def _build(store: Store, job: Job, file: SearchFile) -> tuple[float, float, float]:

@@ -15,7 +15,7 @@ from headway.lazy_pattern import lazy_pattern
 #: The commands that take --config and --db. (`headway top` is only named in its own title.)
 WITH_FLAGS: Final = (
     "run", "eval", "review", "ask", "plan", "resume", "pause", "retry", "cancel", "budget", "jobs", "status", "attach", "ui", "logs", "show",
-    "export", "report", "diff", "approve", "graph", "worktrees", "lanes", "cache stats", "cache clear", "cache why", "doctor",
+    "export", "report", "diff", "approve", "graph", "worktrees", "lanes", "cache stats", "cache clear", "cache why", "doctor", "serve", "submit",
 )  # fmt: skip
 #: Commands with commands of their own: their flags go behind the second word.
 _INNER: Final = r"worktrees (?:show|remove)(?!\S)"

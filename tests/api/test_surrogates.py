@@ -70,6 +70,13 @@ def test_a_name_that_cannot_be_written_is_refused_before_anything_is_called(
     assert calls == []
 
 
+def test_a_key_that_no_database_finds_again_is_refused(tmp_path: Path) -> None:
+    calls: Calls = []
+    with pytest.raises(UsageError, match=r"the key 'a\\x00b' has the character U\+0000"):
+        headway.map(calls.append, ["a\0b"], db=tmp_path / "h.db", key=str, name="n")
+    assert calls == []
+
+
 def test_a_pool_goes_on_after_an_id_that_is_refused(tmp_path: Path) -> None:
     worker = Worker()
     with WorkerPool(worker, store=tmp_path / "h.db") as pool:

@@ -19,13 +19,12 @@ from tests.crash.stage import PATIENCE_S, Stage, contents, echoes, of_sqlite, st
 
 from headway.fake.process import FakeProcess, fake_process
 
-pytestmark = of_sqlite
-
 #: Nine seconds of work: the second process has started long before the first is done.
 UNITS = 90
 AT_ONCE = 3
 
-pytestmark = pytest.mark.timeout(120)
+#: The lock of a server ends with its connection: tests/postgres has its own tests of locks and owners.
+pytestmark = [of_sqlite, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(scope="module")

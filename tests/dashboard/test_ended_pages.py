@@ -34,6 +34,27 @@ def test_units_are_filtered_and_searched_by_keys(ended: EndedJobs, open_page: Op
     expect(rows.first).to_be_visible(timeout=PATIENCE_MS)
 
 
+def test_failed_units_are_tried_again(ended: EndedJobs, open_page: OpenPage) -> None:
+    """One on its own page, then all: they fail again, with one attempt more each time."""
+    page = open_page(ended.server, f"/jobs/{ended.batch}/units/13")
+    attempts = page.locator(".attempts > li")
+    expect(attempts).to_have_count(1, timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Retry this unit").click()
+    expect(page.locator(".notice")).to_contain_text(
+        f"headway retry {ended.batch} ticket-013", timeout=PATIENCE_MS
+    )
+    expect(attempts).to_have_count(2, timeout=PATIENCE_MS)
+    heading = page.locator("h1")
+    expect(heading).to_contain_text("failed", timeout=PATIENCE_MS)
+    page.get_by_role("group", name="Steer the job").get_by_role("button", name="Retry 2 failed").click()
+    expect(page.locator(".notice")).to_contain_text(
+        f"headway retry {ended.batch} --failed", timeout=PATIENCE_MS
+    )
+    page.goto(f"{ended.server.origin}/jobs/{ended.batch}/units/13")
+    expect(attempts).to_have_count(3, timeout=PATIENCE_MS)
+    expect(heading).to_contain_text("failed", timeout=PATIENCE_MS)
+
+
 def test_a_conversation_with_markup_is_text(ended: EndedJobs, open_page: OpenPage) -> None:
     page = open_page(ended.server, f"/jobs/{ended.batch}/units/1")
     answer = page.locator(".message.is-model .text-block")

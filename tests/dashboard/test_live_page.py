@@ -8,13 +8,29 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.crash.stage import wait_for
+from tests.crash.stage import Stage, wait_for
 from tests.dashboard.conftest import OpenPage
 from tests.dashboard.dashboard_process import dashboard
 from tests.dashboard.demo_site import DemoSite, demo_site, reviews
 
+from headway.fake.process import FakeProcess
+
 PATIENCE_MS = 30_000
 LANE = "openai/gpt-4.1-mini"
+#: Speaks as Claude Code does. While `closed` exists its account is used up; it works until `go` exists.
+AGENT = """#!/bin/sh
+cat > /dev/null
+echo '{"type": "system", "subtype": "init", "session_id": "s"}'
+if test -e closed; then
+  echo '{"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "rateLimitType": "five_hour", "resetsAt": '$(($(date +%s) + 3600))'}}'
+  echo '{"type": "result", "subtype": "success", "is_error": true, "api_error_status": 429, "result": "You have hit your limit", "session_id": "s"}'
+  exit 1
+fi
+echo '{"type": "assistant", "session_id": "s", "message": {"content": [{"type": "text", "text": "I look at the tests first."}]}}'
+echo '{"type": "assistant", "session_id": "s", "message": {"content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest -q tests/lanes"}}]}}'
+until test -e go; do sleep 0.05; done
+echo '{"type": "result", "subtype": "success", "is_error": false, "result": "mended", "num_turns": 2, "session_id": "s", "usage": {"input_tokens": 9, "output_tokens": 3}, "total_cost_usd": 0.01}'
+"""
 
 
 @pytest.fixture
@@ -71,6 +87,45 @@ def test_a_run_is_steered(site: DemoSite, open_page: OpenPage, expected_problems
         page.get_by_role("button", name="Cancel the job").click()
         expect(page.locator("h1")).to_contain_text("cancelled", timeout=PATIENCE_MS)
         expect(page.locator(".trouble", has_text="was cancelled")).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_agents_at_work_and_a_lane_that_is_opened(
+    tmp_path: Path, open_page: OpenPage, expected_problems: list[str]
+) -> None:
+    """The account of an agent CLI is closed. It is opened by a click: one agent goes first, and its last action and its transcript are shown."""
+    expected_problems.append("net::ERR_")
+    stage = Stage(tmp_path, FakeProcess("", 0, 0), "agents", 3)
+    program = tmp_path / "agent"
+    program.write_text(AGENT)
+    program.chmod(0o755)
+    (tmp_path / "headway.toml").write_text(
+        f'[providers.coder]\nkind = "claude"\ncommand = ["{program}"]\npreflight = "none"\n[providers.coder.limits]\nmax_concurrency = 3\n'
+    )
+    stage.write_input([{"id": f"task-{n}", "prompt": f"Mend test {n}."} for n in range(3)])
+    (tmp_path / "closed").touch()
+    with dashboard(stage) as server, stage.process("run", "in.jsonl", "--name", "agents") as run:
+        page = open_page(server)
+        page.get_by_role("link", name=re.compile("agents")).click(timeout=PATIENCE_MS)
+        held = page.locator(".trouble", has_text="is held")
+        expect(held).to_contain_text("headway lanes --reopen coder", timeout=PATIENCE_MS)
+        (tmp_path / "closed").unlink()
+        held.get_by_role("button", name="Open the lane now").click()
+        expect(page.locator(".notice", has_text="headway lanes --reopen coder")).to_be_visible(
+            timeout=PATIENCE_MS
+        )
+        expect(held).to_have_count(0, timeout=PATIENCE_MS)
+        page.get_by_role("link", name="Agents").click()
+        agent = page.locator(".agent")
+        expect(agent.locator(".tool")).to_contain_text("Bash", timeout=PATIENCE_MS)
+        expect(agent).to_contain_text("pytest -q tests/lanes", timeout=PATIENCE_MS)
+        assert agent.count() == 1, "the others wait for it"
+        agent.get_by_role("link").click()
+        expect(page.locator(".conversation")).to_contain_text(
+            "I look at the tests first.", timeout=PATIENCE_MS
+        )
+        (tmp_path / "go").touch()
+        expect(page.locator("h1")).to_contain_text("finished", timeout=PATIENCE_MS)
+        assert run.wait(PATIENCE_MS / 1000) == 0
 
 
 def _pause_and_resume(page: Page) -> None:

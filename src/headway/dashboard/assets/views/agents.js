@@ -72,7 +72,7 @@ class AgentCard {
     setText(this.tool, agent.tool || "");
     show(this.tool.parentElement, Boolean(agent.tool));
     setText(this.last, agent.last || "Nothing yet.");
-    setText(this.cost, [agent.tokens > 0 ? `${compact(agent.tokens)} tokens` : null, known(agent.cost_usd) ? money(agent.cost_usd) : null].filter(Boolean).join(" · "));
+    setText(this.cost, [agent.tokens > 0 ? `${compact(agent.tokens)} tokens` : null, agent.cost_usd > 0 ? money(agent.cost_usd) : null].filter(Boolean).join(" · "));
     setAttribute(this.age, "title", agent.session_id ? `session ${agent.session_id}` : null);
     if (this.started !== agent.started_utc) { this.started = agent.started_utc; tick(this.age, (now) => setText(this.age, agent.started_utc ? "began " + ago(agent.started_utc, now) : "")); }
   }

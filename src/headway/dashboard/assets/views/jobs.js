@@ -66,6 +66,9 @@ class JobsView {
   }
 }
 
+// A line has room for so many troubles: that units failed must not hide that a lane is stuck.
+const MOST_TROUBLES = 2;
+
 class JobList {
   constructor(title, accepts) {
     this.accepts = accepts;
@@ -105,10 +108,10 @@ class JobLine {
     setText(this.done, ended >= row.total ? count(row.total) + " units" : `${count(ended)} of ${count(row.total)} · ${progressPercent(ended, row.total)}`);
     setText(this.pace, row.live ? [rate(row.rate_per_s), row.eta_s === null || row.eta_s === undefined ? null : wholeDuration(row.eta_s) + " left"].filter(Boolean).join(" · ") : duration(row.finished_utc && row.started_utc ? row.finished_utc - row.started_utc : null));
     setText(this.cost, money(row.cost_usd));
-    const worst = asList(row.trouble).find((one) => one.level !== "info");
-    show(this.trouble, Boolean(worst));
-    setText(this.trouble, worst ? worst.what : "");
-    setAttribute(this.trouble, "class", "first-trouble is-" + (worst ? worst.level : "info"));
+    const troubles = asList(row.trouble).filter((one) => one.level !== "info"), more = troubles.length - MOST_TROUBLES;
+    show(this.trouble, troubles.length > 0);
+    setText(this.trouble, [...troubles.slice(0, MOST_TROUBLES).map((one) => one.what), more > 0 ? `${more} more` : null].filter(Boolean).join(" · "));
+    setAttribute(this.trouble, "class", "first-trouble is-" + (troubles[0]?.level || "info"));
     if (this.created !== row.created_utc) {
       this.created = row.created_utc;
       setAttribute(this.age, "title", utcTime(row.created_utc));
