@@ -32,6 +32,7 @@ from headway.core.lanes.job_share import (
     opening_claim,
     owed_to,
     promised,
+    read_every_s,
 )
 from headway.core.lanes.lane import LaneState
 from headway.core.scheduler import Scheduler
