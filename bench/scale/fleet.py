@@ -58,6 +58,8 @@ class Fleet:
         #: The engine that owns each job; and how many jobs have ended.
         self.owners: list[VirtualEngine] = []
         self.jobs_ended = self.takeovers = self.fenced = self.notes = 0
+        #: Requests of engines that had lost the database longer ago than a grant lasts.
+        self.late_starts = 0
         self._begin()
 
     def _begin(self) -> None:

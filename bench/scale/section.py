@@ -44,6 +44,8 @@ def misses(result: FleetResult) -> list[str]:
         missed.append(
             f"{name}: {result.beyond:.1%} beyond the limits at a partition, the bar is {BEYOND_BAR:.0%}"
         )
+    if result.late_starts:
+        missed.append(f"{name}: {result.late_starts} requests were sent after the end of a grant")
     if result.lost or result.doubled:
         missed.append(f"{name}: {result.lost} units lost, {result.doubled} doubled")
     return missed
@@ -94,6 +96,7 @@ def _rows(results: list[FleetResult]) -> Iterator[tuple[str, str, list[str]]]:
     )
     yield "of its part by weight, the least and the most of a job", "", [f"{low:.2f}, {high:.2f}" for low, high in (result.fairness for result in results)]  # fmt: skip
     yield "units lost, doubled", "0, 0", [f"{result.lost}, {result.doubled}" for result in results]
+    yield "requests sent in a partition after the end of the grant", "0", [f"{result.late_starts}" for result in results]  # fmt: skip
     yield "jobs taken over, engines refused afterwards", "", [f"{result.takeovers}, {result.fenced}" for result in results]  # fmt: skip
     yield "requests sent again", "", [f"{result.sent_again}" for result in results]
     yield "reads of claims per second, rows", "", [f"{result.reads_per_s:,.0f}, {result.rows_read_per_s:,.0f}" for result in results]  # fmt: skip

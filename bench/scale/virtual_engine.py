@@ -2,7 +2,7 @@
 
 As the real engine it reads the claims of others at intervals, one read at a time, and renews its own; it commits one batch after
 another; what it starts while the database is away waits until the intent is durable, but for the few intents that were durable
-ahead. It measures the CPU that scheduler and sharing take.
+ahead. What has waited longer than its grant is not sent. It measures the CPU that scheduler and sharing take.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from bench.scale.virtual_database import Written
 from headway.core import commands
 from headway.core.commands import Command, Start
-from headway.core.events import Delayed, Event
+from headway.core.events import Cancelled, Delayed, Event
 from headway.core.events import Written as RequestWritten
 from headway.core.model import LaneSpec, Unit
 from headway.core.scheduler import Scheduler
@@ -24,6 +24,7 @@ from headway.engine.flights import LaneHandle
 from headway.engine.intents import due_soon
 from headway.engine.recording.lane_records import RestoredLane, oldest_start_utc, restore_levels
 from headway.engine.recording.store_clock import StoreClock
+from headway.engine.sharing.grant_term import GRANT_S
 from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
 from headway.stores.claims import ClaimNews, Claims
 from headway.stores.records import RecordedStart, StoredLane
@@ -48,6 +49,9 @@ class VirtualClock(StoreClock):
     def utc(self) -> float:
         return self.now
 
+    def compare(self, ahead_s: Callable[[], float]) -> None:
+        """There is no other clock."""
+
 
 class _Asked(Claims):
     """Takes what `LaneSharing` asks the store. The answer comes later."""
@@ -65,9 +69,6 @@ class _AskedStore(Store):
 
     def __init__(self) -> None:
         self.claims = self.asked = _Asked()
-
-    def clock_ahead_s(self) -> float:
-        return 0.0
 
 
 class EngineCpu:
@@ -107,6 +108,8 @@ class VirtualEngine:
         #: Whether it has read the claims of others for the first time; whether it lost its host or its job.
         self.ready = self.gone = False
         self.away = False
+        #: When it lost the database, until it has a grant again.
+        self._lost_at = float("inf")
         self._reading = self._committing = False
         self._ahead: Counter[str] = Counter()
         #: Starts whose intent is not durable yet.
@@ -186,12 +189,13 @@ class VirtualEngine:
     def _note_start(self, unit: Unit, now: float) -> None:
         entry = self.scheduler.out[unit.index]
         self._starts.append(RecordedStart(self._numbers[unit.lane], now, entry.charged))
+        self._fleet.late_starts += now > self._lost_at + GRANT_S
 
     # -- the database ------------------------------------------------------------------------------------
 
     def lose_database(self, now: float) -> None:
         """Nothing is read or committed until it is back. Intents that are durable may still be sent."""
-        self.away = True
+        self.away, self._lost_at = True, now
         self._ahead = Counter({key: due_soon(lane, now) for key, lane in self.scheduler.lanes.items()})
 
     def lose_job(self) -> None:
@@ -199,7 +203,7 @@ class VirtualEngine:
         self._ahead.clear()
 
     def regain_database(self, now: float) -> None:
-        """What waits is committed first; then its requests may be sent."""
+        """What waits is committed first; then its requests are sent, unless others may have our parts of lanes by now."""
         self.away = False
         self._reading = self._committing = False
         self._commit(now, then=self._send_waiting)
@@ -207,9 +211,12 @@ class VirtualEngine:
     def _send_waiting(self, now: float) -> None:
         waiting, self._waiting = self._waiting, []
         for command in waiting:
+            if now >= self.scheduler.granted_until:
+                self.events.append(Cancelled(command.unit.index, sent=False))
+                continue
             self._note_start(command.unit, now)
             self.events.append(RequestWritten(command.unit.index))
-        self._sent += waiting
+            self._sent.append(command)
         self._fleet.call(self)
 
     def _commit(self, now: float, then: Callable[[float], None] | None = None) -> None:
@@ -274,6 +281,8 @@ class VirtualEngine:
         self._fleet.cpu.sharing_s += perf_counter() - began
         self._fleet.notes += len(look.notes)
         self.ready = True
+        if self.sharing.is_granted:
+            self._lost_at = float("inf")
         self.events += look.events
         self._fleet.call(self)
         if self._batch.claims or self._batch.seen_utc is not None:

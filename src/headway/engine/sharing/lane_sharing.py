@@ -13,7 +13,6 @@ no key in common with others: it is the same as every lane of that name in the s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
@@ -50,8 +49,6 @@ from headway.stores.write_batch import WriteBatch
 LISTEN_S: Final = 0.2
 #: How often a claimant says that it is here, and records how a claim has drifted.
 RENEW_S: Final = 1.0
-#: How often the clock of the store is compared with ours.
-COMPARE_S: Final = 5.0
 #: A job that uses less of a lane, and wants no more, is not reported.
 REPORTED_USE: Final = 0.05
 #: Of more jobs than these only the number is reported, when it has doubled or halved.
@@ -92,7 +89,7 @@ class LaneSharing:
         self._job = job
         self._weight = weight
         self._handles = lanes
-        self._clock, self._compared_at = clock, float("-inf")
+        self._clock = clock
         self._of_program, self._comes_later = of_program, comes_later
         #: Whether work that no lane knows of yet waits for our share.
         self.expects_work = False
@@ -113,9 +110,7 @@ class LaneSharing:
     def read(self, store: Store) -> ClaimNews:
         """What others claim. May be called by another thread."""
         self._term.asks()
-        if time.monotonic() - self._compared_at >= COMPARE_S:
-            self._clock.correct(store.clock_ahead_s())
-            self._compared_at = time.monotonic()
+        self._clock.compare(store.clock_ahead_s)
         return store.claims.news(self._job, self._others.known, self._clock.utc())
 
     # -- looking ------------------------------------------------------------------------------------------------------
