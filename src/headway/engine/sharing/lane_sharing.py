@@ -104,8 +104,10 @@ class LaneSharing:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time to look again."""
-        return now - self._looked_at >= read_every_s(1 + self._others.number, LISTEN_S) - LISTEN_S / 2.0
+        """Whether it is time to look again: at intervals, and when our grant ends soon and a look would renew it."""
+        if self._term.is_renewable(now):
+            return True
+        return _is_over(now - self._looked_at, read_every_s(1 + self._others.number, LISTEN_S))
 
     def read(self, store: Store) -> ClaimNews:
         """What others claim. May be called by another thread."""
@@ -143,7 +145,7 @@ class LaneSharing:
         if is_granted:
             self._rested = self._was_away = False
             look.events.append(Granted(self._term.until))
-        if now - self._seen_at >= RENEW_S or not is_granted:
+        if _is_over(now - self._seen_at, RENEW_S) or not is_granted:
             self._renew(batch, now, moment.utc)
         return look
 
@@ -218,7 +220,7 @@ class LaneSharing:
         """Record a claim when it changes, and from time to time as it drifts. Others want to know more of it."""
         before, at = self._claimed.get(handle.key, (None, 0.0))
         changed = before is None or mine.differs(before, beside_others=beside_others)
-        if changed or (moment.now - at >= RENEW_S and before is not None and mine.drifted(before)):
+        if changed or (before is not None and _is_over(moment.now - at, RENEW_S) and mine.drifted(before)):
             self._claimed[handle.key] = (mine, moment.now)
             moment.batch.claims[handle.id] = _encode(mine)
 
@@ -227,6 +229,11 @@ class LaneSharing:
         self._seen_at = now
         batch.seen_utc = utc
         batch.after_commit.append(partial(self._term.renewed, now))
+
+
+def _is_over(since_s: float, interval_s: float) -> bool:
+    """Whether so much time is an interval. What is due once a second must not wait for the next second because a look came a bit early."""
+    return since_s >= interval_s - LISTEN_S / 2.0
 
 
 def _hold_of(lane: LaneState, offset_s: float) -> AccountHold:
