@@ -7,7 +7,7 @@ engines read from it and write to it. What it costs is set by `ServerCosts`, mea
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final
@@ -54,8 +54,9 @@ class VirtualDatabase:
         self._later = later
         self._lanes = lanes
         self._free_at = [0.0] * costs.cores
-        #: Write transactions take turns (decision 0064): when the next one may begin.
-        self._writable_at = 0.0
+        #: Write transactions take turns (decision 0064): those that wait for theirs, and whether one is under way.
+        self._turns: deque[Callable[[float], None]] = deque()
+        self._writing = False
         #: The claims by the number of their change, and the job of each; the number of each claimant's claim on a lane.
         self._claims: dict[int, tuple[int, StoredClaim]] = {}
         self._numbers: dict[tuple[int, int], int] = {}
@@ -114,20 +115,35 @@ class VirtualDatabase:
             + (len(written.starts) + 2 * len(written.ended)) * costs.transition_s
         )
 
+        arrives_at = now + costs.network_s
+
         def execute(at: float) -> None:
-            begins_at = max(at, self._writable_at)
-            self._writable_at = self._on_a_core(begins_at, cpu_s) + FSYNC_S
-            self.commit_s += self._writable_at - at
-            self._later(self._writable_at, record)
+            self._later(self._on_a_core(at, cpu_s) + FSYNC_S, record)
 
         def record(at: float) -> None:
             self.commits += 1
+            self.commit_s += at - arrives_at
+            self._end_turn(at)
             owned = self.epochs[written.job] == written.epoch
             if owned:
                 self._record(written, at)
             self._later(at + costs.network_s, lambda then: reply(owned, then))
 
-        self._later(now + costs.network_s, execute)
+        self._later(arrives_at, lambda at: self._take_turn(execute, at))
+
+    def _take_turn(self, execute: Callable[[float], None], at: float) -> None:
+        """A transaction that waits for its turn needs no core."""
+        if self._writing:
+            self._turns.append(execute)
+        else:
+            self._writing = True
+            execute(at)
+
+    def _end_turn(self, at: float) -> None:
+        if self._turns:
+            self._turns.popleft()(at)
+        else:
+            self._writing = False
 
     def _record(self, written: Written, at: float) -> None:
         if written.is_here:
