@@ -16,7 +16,7 @@ import msgspec
 
 from bench.scale.fleet_plan import FleetPlan
 from bench.scale.virtual_database import VirtualDatabase
-from bench.scale.virtual_engine import EngineCpu, VirtualEngine
+from bench.scale.virtual_engine import EngineCpu, VirtualClock, VirtualEngine
 from headway.core.commands import CancelAttempt, Command, Done, Wake
 from headway.core.events import Cancelled, Event, Finished, RequestAccepted
 from headway.core.lanes.lane_memory import export_lane
@@ -39,6 +39,7 @@ class Fleet:
         #: What an earlier run recorded of the lanes.
         self.records = records
         self.cpu = EngineCpu()
+        self.clock = VirtualClock()
         self.database = VirtualDatabase(plan.server, self.later, list(scenario.lanes))
         self._specs = lane_specs(scenario)
         #: The job of each unit, and the units of each job.
@@ -57,6 +58,8 @@ class Fleet:
         #: The engine that owns each job; and how many jobs have ended.
         self.owners: list[VirtualEngine] = []
         self.jobs_ended = self.takeovers = self.fenced = self.notes = 0
+        #: Requests of engines that had lost the database longer ago than a grant lasts.
+        self.late_starts = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -73,7 +76,7 @@ class Fleet:
     def _own(self, job: int, host: int, now: float) -> VirtualEngine:
         """A new engine for a job, on a host."""
         left = [unit for unit in self.units[job] if not self.database.ended[unit.index]]
-        engine = VirtualEngine(job, self.plan.weights[job], self._specs, left, now)
+        engine = VirtualEngine(job, self.plan.weights[job], self._specs, left, now, self.clock)
         self._hosts[host].append(engine)
         self.owners[job : job + 1] = [engine]
         return engine
@@ -170,6 +173,7 @@ class Fleet:
 
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
         """Pass on events, do what is due, and call the engines that have something to do."""
+        self.clock.now = now
         for event in happened:
             self._pass_on(event)
         while self._agenda and self._agenda[0][0] <= now:

@@ -27,9 +27,9 @@ LONG_AGO_S: Final = 3_600.0
 BUSY: Final = 0.95
 #: By then the buckets that were full at the start are used, and all engines have begun.
 FULL_S: Final = 10.0
-#: Fairness is measured from here until the first trouble, or for so long.
+#: Fairness is measured from here until this share of the time for which there is work.
 FAIR_FROM_S: Final = 10.0
-FAIR_FOR_S: Final = 50.0
+FAIR_UNTIL: Final = 0.8
 #: What a partition causes comes within this time of its end.
 AFTER_S: Final = 10.0
 
@@ -61,6 +61,8 @@ class FleetResult(msgspec.Struct, frozen=True):
     lost: int
     #: Requests that were admitted beyond one for each unit: their first answers died with an engine.
     sent_again: int
+    #: Requests that engines sent though they had lost the database longer ago than a grant lasts.
+    late_starts: int
     takeovers: int
     fenced: int
     #: The least and the most that a job used of what is its due by weight.
@@ -136,9 +138,10 @@ def _result(
         doubled=sum(count > 1 for count in times.values()),
         lost=len(workload.units) - len(times),
         sent_again=admitted - len({index for log in world.logs.values() for _, index in log.admitted}),
+        late_starts=fleet.late_starts,
         takeovers=fleet.takeovers,
         fenced=fleet.fenced,
-        fairness=_fairness(plan, workload, world, fleet),
+        fairness=_fairness(plan, world, fleet),
         reads_per_s=database.reads / seconds,
         rows_read_per_s=database.rows_read / seconds,
         commits_per_s=database.commits / seconds,
@@ -198,16 +201,36 @@ def _around(world: World, name: str, since: float, until: float) -> tuple[int, i
     return refused, admitted
 
 
-def _fairness(plan: FleetPlan, workload: Workload, world: World, fleet: Fleet) -> tuple[float, float]:
-    """The least and the most that a job was given of its part by weight, in the time before anything goes wrong."""
-    until = min([FAIR_FROM_S + FAIR_FOR_S, *(trouble.at_s for trouble in plan.troubles)])
+def _fairness(plan: FleetPlan, world: World, fleet: Fleet) -> tuple[float, float]:
+    """The least and the most that a job without trouble was given of what is its due by weight."""
+    troubled = {host for _, hosts in plan.chosen_hosts() for host in hosts}
     given: Counter[int] = Counter()
-    for log in world.logs.values():
-        for at, index in log.admitted:
-            if FAIR_FROM_S <= at < until:
-                given[fleet.job_of[index]] += 1
-    weights, total = plan.weights, sum(given.values())
-    parts = [
-        given[job] / total * sum(weights) / weight if total else 0.0 for job, weight in enumerate(weights)
-    ]
-    return min(parts), max(parts)
+    due: dict[int, float] = dict.fromkeys(set(range(plan.engines)) - troubled, 0.0)
+    for name, log in world.logs.items():
+        left = {job: sum(unit.lane == name for unit in fleet.units[job]) for job in due}
+        _deal(plan, left, [(at, fleet.job_of[index]) for at, index in log.admitted], given, due)
+    parts = [given[job] / of for job, of in due.items() if of]
+    return min(parts, default=0.0), max(parts, default=0.0)
+
+
+def _deal(
+    plan: FleetPlan,
+    left: dict[int, int],
+    admitted: list[tuple[float, int]],
+    given: Counter[int],
+    due: dict[int, float],
+) -> None:
+    """Count what each job was given on one lane, and what was its due: of each request the weight of the job beside all that have work left."""
+    weights = plan.weights
+    waiting = {job for job, units in left.items() if units}
+    for at, of_job in admitted:
+        if of_job not in waiting:
+            continue
+        if FAIR_FROM_S <= at < FAIR_UNTIL * plan.work_s:
+            given[of_job] += 1
+            total = sum(weights[job] for job in waiting)
+            for job in waiting:
+                due[job] += weights[job] / total
+        left[of_job] -= 1
+        if not left[of_job]:
+            waiting.discard(of_job)

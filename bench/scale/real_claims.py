@@ -1,4 +1,4 @@
-"""What claims on lanes cost on a real PostgreSQL: one engine's read of all of them, and its commit of its own.
+"""What claims on lanes cost on a real PostgreSQL: an engine's first look at them, a later one, and its commit of its own.
 
 The simulated server is priced by this (`ServerCosts`). CPU of the server is that of the process that serves this connection.
 """
@@ -15,7 +15,6 @@ import msgspec
 import psycopg
 
 from headway.core.lanes.job_share import Claim
-from headway.engine.sharing.lane_sharing import STALE_S
 from headway.stores.records import NewJob
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
@@ -25,16 +24,15 @@ _TICK_S: Final = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
 class ClaimCosts(msgspec.Struct, frozen=True):
-    """Milliseconds: of the client, and of the server, for one read of so many rows and for one commit of so many claims."""
+    """Milliseconds in all, of the client's CPU and of the server's: for a look that reads all claims of others, for a later one when nothing
+    has changed, and for one commit of all claims of a job.
+    """
 
     rows: int
-    read_ms: float
-    read_client_ms: float
-    read_server_ms: float
+    first: tuple[float, float, float]
+    later: tuple[float, float, float]
     claims: int
-    commit_ms: float
-    commit_client_ms: float
-    commit_server_ms: float
+    commit: tuple[float, float, float]
 
 
 def measure(store: Store, address: str, jobs: int, lanes: int) -> ClaimCosts:
@@ -43,26 +41,27 @@ def measure(store: Store, address: str, jobs: int, lanes: int) -> ClaimCosts:
     batches = [_batch(store, place, numbers) for place in range(jobs)]
     for batch in batches:
         store.commit(batch)
-    server = _backend(address)
-    first = batches[0]
-    store.claims(first.job, 0.0, time.time() + STALE_S)
-    rows = len(store.claims(first.job, 0.0, time.time() + STALE_S))
-    reads = _timed(lambda: store.claims(first.job, 0.0, time.time() + STALE_S), server)
+    server, first = _backend(address), batches[0]
+    news = store.claims.news(first.job, 0, time.time())
+    looks = _timed(lambda: store.claims.news(first.job, 0, time.time()), server)
+    later = _timed(lambda: store.claims.news(first.job, news.known, time.time()), server)
     commits = _timed(lambda: store.commit(_again(first)), server)
-    return ClaimCosts(rows, *reads, len(numbers), *commits)
+    return ClaimCosts(len(news.changed), looks, later, len(numbers), commits)
 
 
 def _batch(store: Store, place: int, lanes: list[int]) -> WriteBatch:
     job = store.add_job(NewJob(f"scale-{place}", "batch", "in.jsonl", f"d{place}", "out.jsonl", 1.0))
     batch = WriteBatch(job)
     claim = msgspec.json.encode(Claim(job, 1.0, hungry=True, use=0.0123456789))
-    batch.claims.update({lane: (claim, time.time()) for lane in lanes})
+    batch.claims.update(dict.fromkeys(lanes, claim))
+    batch.seen_utc = time.time()
     return batch
 
 
 def _again(batch: WriteBatch) -> WriteBatch:
     renewed = WriteBatch(batch.job)
-    renewed.claims.update({lane: (claim, time.time()) for lane, (claim, _) in batch.claims.items()})
+    renewed.claims.update(batch.claims)
+    renewed.seen_utc = time.time()
     return renewed
 
 

@@ -7,13 +7,14 @@ engines read from it and write to it. What it costs is set by `ServerCosts`, mea
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
 import msgspec
 
+from headway.stores.claims import COUNTS_S, ClaimNews
 from headway.stores.records import RecordedStart, StoredClaim
 
 #: Calls a function at an instant of virtual time.
@@ -38,7 +39,9 @@ class Written(msgspec.Struct):
 
     job: int
     epoch: int
-    claims: Mapping[int, tuple[bytes, float]]
+    claimant: int
+    is_here: bool
+    claims: Mapping[int, bytes]
     starts: Sequence[RecordedStart]
     ended: Sequence[int]
 
@@ -51,10 +54,15 @@ class VirtualDatabase:
         self._later = later
         self._lanes = lanes
         self._free_at = [0.0] * costs.cores
-        #: Write transactions take turns (decision 0064): when the next one may begin.
-        self._writable_at = 0.0
-        #: lane → job → (its claim, when it was renewed)
-        self._claims: list[dict[int, tuple[StoredClaim, float]]] = [{} for _ in lanes]
+        #: Write transactions take turns (decision 0064): those that wait for theirs, and whether one is under way.
+        self._turns: deque[Callable[[float], None]] = deque()
+        self._writing = False
+        #: The claims by the number of their change, and the job of each; the number of each claimant's claim on a lane.
+        self._claims: dict[int, tuple[int, StoredClaim]] = {}
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._changes = 0
+        #: claimant → its job, and when it was seen last
+        self._seen: dict[int, tuple[int, float]] = {}
         #: By job: a number that grows with each owner. A commit with an older one is refused.
         self.epochs: Counter[int] = Counter()
         self.starts: list[RecordedStart] = []
@@ -65,28 +73,38 @@ class VirtualDatabase:
         self.busy_s = self.commit_s = 0.0
 
     def read_claims(
-        self,
-        job: int,
-        since: float,
-        until: float,
-        now: float,
-        reply: Callable[[list[StoredClaim], float], None],
+        self, job: int, known: int, now: float, reply: Callable[[ClaimNews, float], None]
     ) -> None:
-        """The claims of other jobs that were renewed within this time, in the order of jobs, as the store reads them."""
+        """The claims of other jobs that have changed since a look, and who is here."""
 
         def execute(at: float) -> None:
-            rows = [
-                claim
-                for lane in self._claims
-                for other, (claim, seen) in lane.items()
-                if other != job and since <= seen <= until
+            changed = [
+                (number, claim) for number, of_job, claim in self._changed_since(known) if of_job != job
             ]
+            present = frozenset(
+                claimant
+                for claimant, (of_job, seen) in self._seen.items()
+                if of_job != job and at - seen <= COUNTS_S
+            )
+            rows = len(changed) + len(present)
             self.reads += 1
-            self.rows_read += len(rows)
-            done_at = self._on_a_core(at, self.costs.statement_s + len(rows) * self.costs.row_read_s)
-            self._later(done_at + self.costs.network_s, lambda then: reply(rows, then))
+            self.rows_read += rows
+            news = ClaimNews(
+                present, tuple(claim for _, claim in changed), max((n for n, _ in changed), default=known)
+            )
+            done_at = self._on_a_core(at, 2.0 * self.costs.statement_s + rows * self.costs.row_read_s)
+            self._later(done_at + self.costs.network_s, lambda then: reply(news, then))
 
         self._later(now + self.costs.network_s, execute)
+
+    def _changed_since(self, known: int) -> list[tuple[int, int, StoredClaim]]:
+        """The latest claims with a higher number, the oldest first."""
+        found = []
+        for number in reversed(self._claims):
+            if number <= known:
+                break
+            found.append((number, *self._claims[number]))
+        return found[::-1]
 
     def commit(self, written: Written, now: float, reply: Callable[[bool, float], None]) -> None:
         """Record a batch. The reply says whether the engine still owned its job."""
@@ -97,33 +115,53 @@ class VirtualDatabase:
             + (len(written.starts) + 2 * len(written.ended)) * costs.transition_s
         )
 
+        arrives_at = now + costs.network_s
+
         def execute(at: float) -> None:
-            begins_at = max(at, self._writable_at)
-            self._writable_at = self._on_a_core(begins_at, cpu_s) + FSYNC_S
-            self.commit_s += self._writable_at - at
-            self._later(self._writable_at, record)
+            self._later(self._on_a_core(at, cpu_s) + FSYNC_S, record)
 
         def record(at: float) -> None:
             self.commits += 1
+            self.commit_s += at - arrives_at
+            self._end_turn(at)
             owned = self.epochs[written.job] == written.epoch
             if owned:
-                self._record(written)
+                self._record(written, at)
             self._later(at + costs.network_s, lambda then: reply(owned, then))
 
-        self._later(now + costs.network_s, execute)
+        self._later(arrives_at, lambda at: self._take_turn(execute, at))
 
-    def _record(self, written: Written) -> None:
-        for lane, (claim, seen) in written.claims.items():
-            name = self._lanes[lane]
-            self._claims[lane][written.job] = (StoredClaim(lane, f"job-{written.job}", claim, name), seen)
+    def _take_turn(self, execute: Callable[[float], None], at: float) -> None:
+        """A transaction that waits for its turn needs no core."""
+        if self._writing:
+            self._turns.append(execute)
+        else:
+            self._writing = True
+            execute(at)
+
+    def _end_turn(self, at: float) -> None:
+        if self._turns:
+            self._turns.popleft()(at)
+        else:
+            self._writing = False
+
+    def _record(self, written: Written, at: float) -> None:
+        if written.is_here:
+            self._seen[written.claimant] = (written.job, at)
+        for lane, claim in written.claims.items():
+            self._changes += 1
+            self._claims.pop(self._numbers.get((written.claimant, lane), -1), None)
+            self._numbers[written.claimant, lane] = self._changes
+            stored = StoredClaim(written.claimant, lane, f"job-{written.job}", claim, self._lanes[lane])
+            self._claims[self._changes] = (written.job, stored)
         self.claims_written += len(written.claims)
         self.starts += written.starts
         self.ended.update(written.ended)
 
     def forget_claims(self, job: int) -> None:
         """A job has ended."""
-        for lane in self._claims:
-            lane.pop(job, None)
+        for claimant in [one for one, (of_job, _) in self._seen.items() if of_job == job]:
+            del self._seen[claimant]
 
     def _on_a_core(self, now: float, cpu_s: float) -> float:
         """When a statement that arrives now and needs so much of a core is done."""

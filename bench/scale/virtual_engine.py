@@ -2,20 +2,20 @@
 
 As the real engine it reads the claims of others at intervals, one read at a time, and renews its own; it commits one batch after
 another; what it starts while the database is away waits until the intent is durable, but for the few intents that were durable
-ahead. It measures the CPU that scheduler and sharing take.
+ahead. What has waited longer than its grant is not sent. It measures the CPU that scheduler and sharing take.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from time import perf_counter
-from typing import TYPE_CHECKING
+from time import thread_time
+from typing import TYPE_CHECKING, Final
 
 from bench.scale.virtual_database import Written
 from headway.core import commands
 from headway.core.commands import Command, Start
-from headway.core.events import Delayed, Event
+from headway.core.events import Cancelled, Delayed, Event
 from headway.core.events import Written as RequestWritten
 from headway.core.model import LaneSpec, Unit
 from headway.core.scheduler import Scheduler
@@ -23,8 +23,11 @@ from headway.core.unit_source import FedScheduler, ListSource
 from headway.engine.flights import LaneHandle
 from headway.engine.intents import due_soon
 from headway.engine.recording.lane_records import RestoredLane, oldest_start_utc, restore_levels
-from headway.engine.sharing.lane_sharing import LISTEN_S, STALE_S, LaneSharing
-from headway.stores.records import RecordedStart, StoredClaim, StoredLane
+from headway.engine.recording.store_clock import StoreClock
+from headway.engine.sharing.grant_term import GRANT_S
+from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
+from headway.stores.claims import ClaimNews, Claims
+from headway.stores.records import RecordedStart, StoredLane
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
 
@@ -32,14 +35,40 @@ if TYPE_CHECKING:
     from bench.scale.fleet import Fleet
 
 
-class _Read(Store):
-    """What the database has answered, as the store that `LaneSharing` reads."""
+#: The numbers of the runs of a job are so far apart.
+CLAIMANTS: Final = 1_000
 
-    def __init__(self, answer: list[StoredClaim]) -> None:
-        self._answer = answer
 
-    def claims(self, job: int, since_utc: float, until_utc: float) -> list[StoredClaim]:
-        return self._answer
+class VirtualClock(StoreClock):
+    """The clock of all engines and of the server: virtual time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def utc(self) -> float:
+        return self.now
+
+    def compare(self, ahead_s: Callable[[], float]) -> None:
+        """There is no other clock."""
+
+
+class _Asked(Claims):
+    """Takes what `LaneSharing` asks the store. The answer comes later."""
+
+    def __init__(self) -> None:
+        self.known = 0
+
+    def news(self, job: int, known: int, utc: float) -> ClaimNews:
+        self.known = known
+        return ClaimNews()
+
+
+class _AskedStore(Store):
+    """The store that `LaneSharing` reads."""
+
+    def __init__(self) -> None:
+        self.claims = self.asked = _Asked()
 
 
 class EngineCpu:
@@ -53,7 +82,13 @@ class VirtualEngine:
     """One run of one job. `epoch` is the number of its owner: a commit of an earlier owner is refused."""
 
     def __init__(
-        self, job: int, weight: float, specs: Sequence[LaneSpec], units: Sequence[Unit], now: float
+        self,
+        job: int,
+        weight: float,
+        specs: Sequence[LaneSpec],
+        units: Sequence[Unit],
+        now: float,
+        clock: StoreClock,
     ) -> None:
         self.job = job
         self.epoch = 0
@@ -65,7 +100,7 @@ class VirtualEngine:
             for number, spec in enumerate(specs)
         }
         self._numbers = {spec.key: number for number, spec in enumerate(specs)}
-        self.sharing = LaneSharing(job, weight, self._handles)
+        self.sharing = LaneSharing(job, weight, self._handles, clock)
         #: Events for its scheduler, and when that wants to be called.
         self.events: list[Event] = []
         self.wake_at = float("inf")
@@ -73,11 +108,14 @@ class VirtualEngine:
         #: Whether it has read the claims of others for the first time; whether it lost its host or its job.
         self.ready = self.gone = False
         self.away = False
+        #: When it lost the database, until it has a grant again.
+        self._lost_at = float("inf")
         self._reading = self._committing = False
         self._ahead: Counter[str] = Counter()
         #: Starts whose intent is not durable yet.
         self._waiting: list[Start] = []
         self._batch = WriteBatch(job)
+        self._store = _AskedStore()
         self._starts: list[RecordedStart] = []
         self._ended: list[int] = []
         #: What the world is to do, from outside a call of `handle`.
@@ -90,7 +128,7 @@ class VirtualEngine:
         self._fleet = fleet
         self.epoch = fleet.database.epochs[self.job]
         self._restore(fleet.database.starts, now)
-        self.sharing.announce(self._batch, self.scheduler, now, now)
+        self.sharing.announce(self._batch, self.scheduler, now)
         self._commit(now, then=self._read)
         fleet.later(now + LISTEN_S, self._listen)
 
@@ -113,9 +151,9 @@ class VirtualEngine:
         sent, self._sent = self._sent, []
         self.wake_at = float("inf")
         while True:
-            began = perf_counter()
+            began = thread_time()
             decided = self.fed.handle(events, now)
-            self._fleet.cpu.scheduler_s += perf_counter() - began
+            self._fleet.cpu.scheduler_s += thread_time() - began
             events = []
             for command in decided:
                 kind = type(command)
@@ -151,12 +189,13 @@ class VirtualEngine:
     def _note_start(self, unit: Unit, now: float) -> None:
         entry = self.scheduler.out[unit.index]
         self._starts.append(RecordedStart(self._numbers[unit.lane], now, entry.charged))
+        self._fleet.late_starts += now > self._lost_at + GRANT_S
 
     # -- the database ------------------------------------------------------------------------------------
 
     def lose_database(self, now: float) -> None:
         """Nothing is read or committed until it is back. Intents that are durable may still be sent."""
-        self.away = True
+        self.away, self._lost_at = True, now
         self._ahead = Counter({key: due_soon(lane, now) for key, lane in self.scheduler.lanes.items()})
 
     def lose_job(self) -> None:
@@ -164,7 +203,7 @@ class VirtualEngine:
         self._ahead.clear()
 
     def regain_database(self, now: float) -> None:
-        """What waits is committed first; then its requests may be sent."""
+        """What waits is committed first; then its requests are sent, unless others may have our parts of lanes by now."""
         self.away = False
         self._reading = self._committing = False
         self._commit(now, then=self._send_waiting)
@@ -172,9 +211,12 @@ class VirtualEngine:
     def _send_waiting(self, now: float) -> None:
         waiting, self._waiting = self._waiting, []
         for command in waiting:
+            if now >= self.scheduler.granted_until:
+                self.events.append(Cancelled(command.unit.index, sent=False))
+                continue
             self._note_start(command.unit, now)
             self.events.append(RequestWritten(command.unit.index))
-        self._sent += waiting
+            self._sent.append(command)
         self._fleet.call(self)
 
     def _commit(self, now: float, then: Callable[[float], None] | None = None) -> None:
@@ -185,7 +227,9 @@ class VirtualEngine:
         batch, self._batch = self._batch, WriteBatch(self.job)
         starts, self._starts = self._starts, []
         ended, self._ended = self._ended, []
-        written = Written(self.job, self.epoch, batch.claims, starts, ended)
+        claimant = self.job + CLAIMANTS * self.epoch
+        is_here = batch.seen_utc is not None
+        written = Written(self.job, self.epoch, claimant, is_here, batch.claims, starts, ended)
 
         def committed(owned: bool, at: float) -> None:
             if self.gone:
@@ -197,13 +241,15 @@ class VirtualEngine:
             if not owned:
                 self._fleet.lost_job(self, at)
                 return
+            for act in batch.after_commit:
+                act()
             self.left -= len(ended)
             if self.left == 0:
                 self._fleet.ended(self, at)
                 return
             if then is not None:
                 then(at)
-            if self._batch.claims or self._starts or self._ended:
+            if self._batch.claims or self._batch.seen_utc is not None or self._starts or self._ended:
                 self._commit(at)
 
         self._fleet.database.commit(written, now, committed)
@@ -213,36 +259,31 @@ class VirtualEngine:
         if self.gone:
             return
         self._fleet.later(now + LISTEN_S, self._listen)
-        if self.ready and not self._reading and not self.away:
-            if self.sharing.is_due(now):
-                self._read(now)
-            else:
-                self._look(self.sharing.claims(_Read([]), now), now)
+        if self.ready and not self._reading and not self.away and self.sharing.is_due(now):
+            self._read(now)
 
     def _read(self, now: float) -> None:
         self._reading = True
+        self.sharing.read(self._store)
 
-        def arrived(claims: list[StoredClaim], at: float) -> None:
+        def arrived(news: ClaimNews, at: float) -> None:
             if self.gone or self.away:
                 return
             self._reading = False
-            self._look(self.sharing.claims(_Read(claims), at), at)
+            self._look(news, at)
 
-        self._fleet.database.read_claims(self.job, now - STALE_S, now + STALE_S, now, arrived)
+        self._fleet.database.read_claims(self.job, self._store.asked.known, now, arrived)
 
-    def _look(self, claims: list[StoredClaim], now: float) -> None:
+    def _look(self, news: ClaimNews, now: float) -> None:
         """Keep to what others leave; at first before anything starts."""
-        began = perf_counter()
-        shares, notes = self.sharing.look(claims, self._batch, self.scheduler, now, now)
-        self._fleet.cpu.sharing_s += perf_counter() - began
-        self._fleet.notes += len(notes)
-        if not self.ready:
-            self.ready = True
-            for share in shares:
-                self.scheduler.lanes[share.lane].share(share.grant, now)
-            self._fleet.call(self)
-        elif shares:
-            self.events += shares
-            self._fleet.call(self)
-        if self._batch.claims:
+        began = thread_time()
+        look = self.sharing.look(news, self._batch, self.scheduler, now)
+        self._fleet.cpu.sharing_s += thread_time() - began
+        self._fleet.notes += len(look.notes)
+        self.ready = True
+        if self.sharing.is_granted:
+            self._lost_at = float("inf")
+        self.events += look.events
+        self._fleet.call(self)
+        if self._batch.claims or self._batch.seen_utc is not None:
             self._commit(now)

@@ -11,10 +11,15 @@ from headway.core.lanes.job_share import Claim, Grant
 from headway.core.lanes.learning.rate_finder import Pace
 from headway.core.model import LaneLimits
 from headway.core.reasons import WaitCode
-from headway.engine.sharing.grant_term import GRANT_S, GrantTerm
+from headway.core.scheduler import Scheduler
+from headway.engine.recording.store_clock import StoreClock
+from headway.engine.sharing.grant_term import GRANT_S, SOON_S, GrantTerm
+from headway.engine.sharing.lane_sharing import LaneSharing
 from headway.engine.sharing.other_claims import FORGET_S, LINGER_S, OtherClaims
-from headway.stores.claims import COUNTS_S, ClaimNews
+from headway.stores.claims import COUNTS_S, ClaimNews, Claims
 from headway.stores.records import StoredClaim
+from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 TEN_A_SECOND = LaneLimits(rpm=600, burst_s=2.0)
 
@@ -92,6 +97,51 @@ def test_a_grant_ends_before_others_give_it_away_however_slow_the_store_is() -> 
     assert term.until == 10.0 + GRANT_S < 10.0 + COUNTS_S
     assert not term.is_over(12.9)
     assert term.is_over(13.0)
+
+
+def test_a_grant_that_ends_soon_is_renewed_as_soon_as_a_renewal_is_committed() -> None:
+    """Beside a hundred others a commit takes a second: the next look in time may be one too late."""
+    term = GrantTerm()
+    term.renewed(0.0)
+    term.asks()
+    term.heard()
+    assert not term.is_renewable(2.9), "a look would not renew it"
+    term.renewed(0.9)
+    assert not term.is_renewable(GRANT_S - SOON_S - 0.1), "there is time"
+    assert term.is_renewable(GRANT_S - SOON_S)
+    term.asks()
+    assert not term.is_renewable(GRANT_S), "the look is under way"
+
+
+def test_each_look_of_one_a_second_says_that_we_are_here_though_its_answer_came_a_bit_sooner() -> None:
+    sharing = LaneSharing(1, 1.0, {}, StoreClock())
+    seen = []
+    for now in (0.004, 1.003, 2.002, 3.0):
+        batch = WriteBatch(1)
+        sharing.look(ClaimNews(), batch, Scheduler([], now=0.0), now)
+        seen.append(batch.seen_utc is not None)
+        for act in batch.after_commit:
+            act()
+        sharing.read(_Empty())
+    assert seen == [True] * 4
+
+
+class _Empty(Store):
+    """A store without any claim."""
+
+    def __init__(self) -> None:
+        self.claims = _NoClaims()
+
+    def clock_ahead_s(self) -> float:
+        return 0.0
+
+
+class _NoClaims(Claims):
+    def __init__(self) -> None:
+        """Without a database."""
+
+    def news(self, job: int, known: int, utc: float) -> ClaimNews:
+        return ClaimNews()
 
 
 # -- the claims of others ----------------------------------------------------------------------------------------------

@@ -46,8 +46,10 @@ SMALL: Final = 0.2
 #: Claims of up to so many jobs are read at every look, those of more jobs less often, but this often at least.
 FEW_JOBS: Final = 10
 READ_AT_LEAST_EVERY_S: Final = 1.0
-#: How long a job keeps a place that the weights leave over.
+#: How long a job keeps a place that the weights leave over; of more jobs than these it keeps it so many times as long: they read of each
+#: other less often, and a place that changes hands is idle meanwhile.
 TURN_S: Final = 10.0
+LONGER_TURNS: Final = ((40, 4), (20, 2))
 GOLDEN: Final = 0.6180339887498949
 #: A part that differs by a smaller share is not changed; a number in flight of other jobs may differ by this share, or by two.
 SAME: Final = 0.03
@@ -317,7 +319,8 @@ def _places(
     given = [int(part) for part in exact]
     rest = [part - whole for part, whole in zip(exact, given, strict=True)]
     # The fractions lie end to end, and marks lie a whole place apart. Over many turns a job is hit in proportion to its fraction.
-    mark, upto = turn * GOLDEN % 1.0, 0.0
+    longer = next((times for jobs, times in LONGER_TURNS if len(wanting) > jobs), 1)
+    mark, upto = turn // longer * GOLDEN % 1.0, 0.0
     for place, part in enumerate(rest):
         upto += part
         if upto > mark:

@@ -12,6 +12,9 @@ from typing import Final
 
 #: Less than `COUNTS_S`, by the time from a start to its arrival at the provider. Claims are renewed each second.
 GRANT_S: Final = 3.0
+#: A grant that ends within this time is renewed as soon as a renewal is committed, without waiting for the next look. Beside a hundred
+#: processes, whose commits take turns, a commit can take a second.
+SOON_S: Final = 1.5
 NEVER: Final = float("-inf")
 
 
@@ -34,6 +37,10 @@ class GrantTerm:
     def heard(self) -> None:
         """The look that was begun last has its answer: our parts count until some seconds after the renewal before it."""
         self.until = max(self.until, self._asked_at + GRANT_S)
+
+    def is_renewable(self, now: float) -> bool:
+        """Whether the grant ends soon, and a look would renew it."""
+        return self.until - SOON_S <= now and self._renewed_at > self._asked_at
 
     def is_over(self, now: float) -> bool:
         """Whether the others may have given our parts away."""

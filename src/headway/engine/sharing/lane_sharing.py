@@ -13,7 +13,6 @@ no key in common with others: it is the same as every lane of that name in the s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
@@ -50,8 +49,6 @@ from headway.stores.write_batch import WriteBatch
 LISTEN_S: Final = 0.2
 #: How often a claimant says that it is here, and records how a claim has drifted.
 RENEW_S: Final = 1.0
-#: How often the clock of the store is compared with ours.
-COMPARE_S: Final = 5.0
 #: A job that uses less of a lane, and wants no more, is not reported.
 REPORTED_USE: Final = 0.05
 #: Of more jobs than these only the number is reported, when it has doubled or halved.
@@ -92,7 +89,7 @@ class LaneSharing:
         self._job = job
         self._weight = weight
         self._handles = lanes
-        self._clock, self._compared_at = clock, float("-inf")
+        self._clock = clock
         self._of_program, self._comes_later = of_program, comes_later
         #: Whether work that no lane knows of yet waits for our share.
         self.expects_work = False
@@ -107,15 +104,15 @@ class LaneSharing:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time to look again."""
-        return now - self._looked_at >= read_every_s(1 + self._others.number, LISTEN_S) - LISTEN_S / 2.0
+        """Whether it is time to look again: at intervals, and when our grant ends soon and a look would renew it."""
+        if self._term.is_renewable(now):
+            return True
+        return _is_over(now - self._looked_at, read_every_s(1 + self._others.number, LISTEN_S))
 
     def read(self, store: Store) -> ClaimNews:
         """What others claim. May be called by another thread."""
         self._term.asks()
-        if time.monotonic() - self._compared_at >= COMPARE_S:
-            self._clock.correct(store.clock_ahead_s())
-            self._compared_at = time.monotonic()
+        self._clock.compare(store.clock_ahead_s)
         return store.claims.news(self._job, self._others.known, self._clock.utc())
 
     # -- looking ------------------------------------------------------------------------------------------------------
@@ -148,7 +145,7 @@ class LaneSharing:
         if is_granted:
             self._rested = self._was_away = False
             look.events.append(Granted(self._term.until))
-        if now - self._seen_at >= RENEW_S or not is_granted:
+        if _is_over(now - self._seen_at, RENEW_S) or not is_granted:
             self._renew(batch, now, moment.utc)
         return look
 
@@ -223,7 +220,7 @@ class LaneSharing:
         """Record a claim when it changes, and from time to time as it drifts. Others want to know more of it."""
         before, at = self._claimed.get(handle.key, (None, 0.0))
         changed = before is None or mine.differs(before, beside_others=beside_others)
-        if changed or (moment.now - at >= RENEW_S and before is not None and mine.drifted(before)):
+        if changed or (before is not None and _is_over(moment.now - at, RENEW_S) and mine.drifted(before)):
             self._claimed[handle.key] = (mine, moment.now)
             moment.batch.claims[handle.id] = _encode(mine)
 
@@ -232,6 +229,11 @@ class LaneSharing:
         self._seen_at = now
         batch.seen_utc = utc
         batch.after_commit.append(partial(self._term.renewed, now))
+
+
+def _is_over(since_s: float, interval_s: float) -> bool:
+    """Whether so much time is an interval. What is due once a second must not wait for the next second because a look came a bit early."""
+    return since_s >= interval_s - LISTEN_S / 2.0
 
 
 def _hold_of(lane: LaneState, offset_s: float) -> AccountHold:
