@@ -31,6 +31,11 @@ settings.load_profile("house")
 providers._get_local_constants = lambda: providers._local_constants
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: one more than there are processors, because many tests wait for processes and for seconds that providers ask for."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.fixture(autouse=True)
 def _end_what_the_process_shares() -> Iterator[None]:
     """`headway.ask` keeps a loop and its connections until the process ends. A test must not leave them to the next one."""
