@@ -211,6 +211,9 @@ SELECT notes.number, notes.note ->> '$.session_id', coalesce(notes.note ->> '$.d
 FROM notes LEFT JOIN attempts ON attempts.uid = notes.uid AND attempts.number = notes.number
 WHERE notes.uid = ? AND coalesce(note ->> '$.session_id', '') <> '' ORDER BY notes.number DESC LIMIT 1;
 
+-- name: failed_before
+SELECT DISTINCT uid FROM attempts WHERE uid IN (SELECT value FROM json_each(?)) AND outcome IN ('failed', 'timed_out');
+
 -- name: custom_id_of
 SELECT custom_id FROM units WHERE uid = ?;
 
