@@ -56,6 +56,7 @@ class Scheduler(RunState):
             events.SetMaxInFlight: self._set_max_in_flight,
             events.HoldAccount: control.hold_account,
             events.SetMemoryPlaces: control.set_memory_places,
+            events.SetClusterPlaces: control.set_cluster_places,
             events.Share: control.share,
             events.Units: supply.units,
             events.ExtraUnits: supply.extra_units,
