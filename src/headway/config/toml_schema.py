@@ -15,7 +15,14 @@ from headway.config.kinds import KINDS, kind_name
 LATER: Final = None
 Keys = Mapping[str, Check | None]
 
-TOP: Final[Keys] = {"db": LATER, "providers": LATER, "run": LATER, "review": LATER, "otel": LATER, "ray": LATER}
+TOP: Final[Keys] = {
+    "db": LATER,
+    "providers": LATER,
+    "run": LATER,
+    "review": LATER,
+    "otel": LATER,
+    "ray": LATER,
+}
 #: Keys of a provider of any kind besides `kind`; `provider_keys` adds those of the kinds.
 _ANY_PROVIDER: Final[Keys] = {
     "api_key_env": checks.variable,

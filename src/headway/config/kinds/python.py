@@ -77,7 +77,7 @@ def _check(workers: WorkersConfig) -> None:
     if workers.isolation == "process":
         return
     if workers.executor == "ray":
-        raise TableError("isolation", 'on a cluster units run in processes: leave it out')
+        raise TableError("isolation", "on a cluster units run in processes: leave it out")
     if workers.recycle_after or workers.memory_ceiling or workers.memory_limit:
         raise TableError("isolation", 'only processes can be replaced: set it to "process"')
     if workers.env is not None:

@@ -66,8 +66,8 @@ class LaneState:
     """State and policy of one lane."""
 
     __slots__ = (
-        "account", "breaker", "broke", "cap", "caution", "crowded_out", "disbelieved", "doubt", "failed", "flight", "flight_s", "gauge", "hold", "in_flight",
-        "cluster_places", "invalid_run", "key", "lane_budgets", "limits", "limits_announced", "memory_announced", "memory_places", "order", "parked", "queue", "refused",
+        "account", "breaker", "broke", "cap", "caution", "cluster_places", "crowded_out", "disbelieved", "doubt", "failed", "flight", "flight_s", "gauge", "hold", "in_flight",
+        "invalid_run", "key", "lane_budgets", "limits", "limits_announced", "memory_announced", "memory_places", "order", "parked", "queue", "refused",
         "refused_at", "rendering", "reported", "sent", "seq", "shortage", "spec", "steps", "stock", "stopped", "succeeded", "traffic",
         "unanswered", "unit_costs", "unwritten", "wake_at", "window", "windows",
         "work_time",

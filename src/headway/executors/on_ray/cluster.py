@@ -62,6 +62,11 @@ def require_package() -> None:
         raise ConfigError(text, hint=install_command("ray"))
 
 
+def is_connected() -> bool:
+    """Whether this process uses a connection already."""
+    return _CONNECTION.users > 0
+
+
 class Cluster:
     """A connection. Make one with `connect`, and close it."""
 
@@ -111,7 +116,7 @@ class _Connection:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._users = 0
+        self.users = 0
         self._is_ours = False
         self._travels = False
 
@@ -126,7 +131,7 @@ class _Connection:
                     ) from None
                 if not ray.is_initialized():
                     self._init(ray, settings)
-            self._users += 1
+            self.users += 1
             return ray, self._travels
 
     def _init(self, ray: Any, settings: ClusterSettings) -> None:
@@ -153,8 +158,8 @@ class _Connection:
 
     def close(self) -> None:
         with self._lock:
-            self._users -= 1
-            if self._users or not self._is_ours:
+            self.users -= 1
+            if self.users or not self._is_ours:
                 return
             self._is_ours = False
             import ray

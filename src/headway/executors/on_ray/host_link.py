@@ -18,12 +18,12 @@ from headway.executors.on_ray.messages import (
     Event,
     HostReady,
     HostSetup,
-    Line,
     News,
     Orders,
     PoolTask,
     Process,
     ProgramEnded,
+    ProgramLine,
     ProgramTask,
     decode_news,
     decode_ready,
@@ -80,7 +80,7 @@ class HostLink:
         self._calls: set[asyncio.Task[None]] = set()
         self._under_way = 0
         self._flush: asyncio.Handle | None = None
-        self._lines: asyncio.Queue[Line | ProgramEnded] = asyncio.Queue()
+        self._lines: asyncio.Queue[ProgramLine | ProgramEnded] = asyncio.Queue()
         self._reader: asyncio.Task[None] | None = None
         self.ready = HostReady("", "", 0)
         #: Why it is gone; "" while it lives.
@@ -189,7 +189,7 @@ class HostLink:
                     unit.began, unit.pid = True, pid
                     if unit.on_began is not None:
                         unit.on_began(pid)
-            case Line() | ProgramEnded():
+            case ProgramLine() | ProgramEnded():
                 self._lines.put_nowait(event)
             case Ended(number):
                 self._end(number, event)

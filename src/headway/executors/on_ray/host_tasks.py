@@ -26,11 +26,11 @@ from headway.executors.on_ray.messages import (
     Began,
     Ended,
     Event,
-    Line,
     PoolSetup,
     PoolTask,
     Process,
     ProgramEnded,
+    ProgramLine,
     ProgramSetup,
     ProgramTask,
 )
@@ -222,7 +222,7 @@ class LineSender:
 
     def take(self, line: bytes, left_out: int) -> Awaitable[None] | None:
         """The next line. If too much waits to be sent, there is something to wait for."""
-        self._tell(Line(self._number, line, left_out))
+        self._tell(ProgramLine(self._number, line, left_out))
         self._unsent += len(line)
         if self._unsent <= MOST_UNSENT:
             return None

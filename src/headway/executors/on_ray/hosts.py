@@ -44,7 +44,7 @@ SAMPLE: Final = 5
 _MOST_PIDS: Final = 1 << 22
 
 
-class Broken(Exception):
+class NoHosts(Exception):
     """No host can be started."""
 
 
@@ -148,10 +148,10 @@ class RayHosts:
     # -- hosts for units --------------------------------------------------------------------------------------------
 
     async def acquire(self) -> HostLink:
-        """A host that can take a unit. Waits while there is none; raises `Broken` or ConfigError."""
+        """A host that can take a unit. Waits while there is none; raises `NoHosts` or ConfigError."""
         await self.connect()
         if self.broken:
-            raise Broken(self.broken)
+            raise NoHosts(self.broken)
         if (host := self._best()) is None:
             wait: asyncio.Future[HostLink] = asyncio.get_running_loop().create_future()
             self._waiting.append(wait)
@@ -243,7 +243,7 @@ class RayHosts:
         while self._waiting:
             wait = self._waiting.popleft()
             if not wait.done():
-                wait.set_exception(Broken(self.broken))
+                wait.set_exception(NoHosts(self.broken))
 
     def _gone(self, host: HostLink) -> None:
         """A host has died, or is silent."""
@@ -343,7 +343,9 @@ def _why_not_started(error: Exception) -> str:
     if "No module named 'headway" in text or "No module named 'msgspec'" in text:
         from headway import __version__
 
-        return f"a node of the Ray cluster has no Headway: run pip install 'headway[ray]=={__version__}' there"
+        return (
+            f"a node of the Ray cluster has no Headway: run pip install 'headway[ray]=={__version__}' there"
+        )
     if "runtime_env" in text or "RuntimeEnv" in type(error).__name__:
         return f"Ray cannot bring the files to a node: {text[:400]}"
     return f"Ray cannot start a host: {death_text(error)}"
@@ -354,4 +356,6 @@ def _why_not_ready(why: str, address: str, *, is_setup: bool) -> str:
         return why
     from headway import __version__
 
-    return f"the node {address} has another version ({why}): run pip install 'headway[ray]=={__version__}' there"
+    return (
+        f"the node {address} has another version ({why}): run pip install 'headway[ray]=={__version__}' there"
+    )

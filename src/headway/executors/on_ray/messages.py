@@ -100,7 +100,7 @@ class Began(msgspec.Struct, frozen=True, tag="began"):
     pid: int
 
 
-class Line(msgspec.Struct, frozen=True, tag="line"):
+class ProgramLine(msgspec.Struct, frozen=True, tag="line"):
     """A line that a program printed."""
 
     number: int
@@ -134,7 +134,7 @@ class Process(msgspec.Struct, frozen=True, tag="process"):
     failed: bool
 
 
-Event = Began | Line | Ended | ProgramEnded | Process
+Event = Began | ProgramLine | Ended | ProgramEnded | Process
 
 
 class News(msgspec.Struct, frozen=True):

@@ -26,12 +26,17 @@ class PathMap:
             return self._here + path[len(self._root) :]
         return path
 
+    def found(self, path: str) -> str:
+        """The path on this node, if it is there: a virtual environment in the folder does not travel."""
+        there = self.there(path)
+        return there if os.path.exists(there) else path
+
     def setup(self, setup: PoolSetup, host: HostSetup) -> PoolSetup:
         """The settings of a pool with paths of this node."""
         if host.prefix == sys.prefix:  # The same installation: its folders are the same, too.
-            path = [self.there(one) for one in setup.path]
+            path = [self.found(one) for one in setup.path]
         else:
-            own = [self.there(one) for one in setup.path if self.there(one) != one]
+            own = [self.found(one) for one in setup.path if self.found(one) != one]
             path = [*(one for one in sys.path if one not in own), *own]
         main = setup.main
         if main is not None and main[0] == "path":

@@ -21,15 +21,16 @@ from headway.executors.entry_point import EntryPoint, main_script
 from headway.executors.limit_evidence import LimitDetector
 from headway.executors.on_ray.cluster import Cluster
 from headway.executors.on_ray.host_link import HostLink, HostUnit
-from headway.executors.on_ray.hosts import Broken, HostSettings, RayHosts
+from headway.executors.on_ray.hosts import HostSettings, NoHosts, RayHosts
 from headway.executors.on_ray.messages import Ended, HostSetup, PoolSetup, PoolTask, ProgramSetup
 from headway.executors.pool_health import STARTS, PoolHealth
 from headway.executors.work_result import Death, WorkResult, crashed
 from headway.executors.worker_protocol import LARGEST
 from headway.providers.attempt_log import WorkerWatcher
 
-#: How long the check before a run waits for the first worker: a cluster that is full is no error.
-WARM_S: Final = 30.0
+#: How long the check before a run waits for the first worker, unless the cluster is full, which is no error.
+WARM_S: Final = 60.0
+LOOK_S: Final = 0.2
 
 
 class RayPool:
@@ -84,13 +85,17 @@ class RayPool:
 
     async def warm(self) -> str:
         """Start a worker for the first unit. Returns why none can be started, or "". Raises ConfigError if there is no cluster."""
+        first = asyncio.ensure_future(self.hosts.acquire())
         try:
-            async with asyncio.timeout(WARM_S):
-                self.hosts.release(await self.hosts.acquire())
-        except Broken as error:
+            give_up_at = time.monotonic() + WARM_S
+            while not first.done() and time.monotonic() < give_up_at and not self.hosts.waits_for:
+                await asyncio.wait((first,), timeout=LOOK_S)
+            if first.done():
+                self.hosts.release(first.result())
+        except NoHosts as error:
             return str(error)
-        except TimeoutError:
-            return ""
+        finally:
+            first.cancel()
         return ""
 
     async def run(
@@ -107,7 +112,7 @@ class RayPool:
         for last in (*(False,) * (STARTS - 1), True):
             try:
                 host = await self.hosts.acquire()
-            except (Broken, ConfigError) as error:
+            except (NoHosts, ConfigError) as error:
                 return WorkResult("error", outcome=Outcome(Kind.AUTH, message=str(error), not_started=True))
             task = PoolTask(next(self.hosts.numbers), payload, timeout_s, fresh)
             result = await self._on(host, task, began, last=last)
@@ -166,6 +171,4 @@ def lost(host: HostLink, began_utc: float, took_s: float) -> WorkResult:
 def host_setup(settings: HostSettings, work: PoolSetup | ProgramSetup, cluster: Cluster) -> HostSetup:
     """The first message to every host."""
     root = settings.cluster.root
-    return HostSetup(
-        __version__, work, settings.units, root, cluster.travels, settings.environ, sys.prefix
-    )
+    return HostSetup(__version__, work, settings.units, root, cluster.travels, settings.environ, sys.prefix)

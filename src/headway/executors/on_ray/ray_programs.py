@@ -15,7 +15,7 @@ from headway.executors.commands.command_adapter import ProgramLost
 from headway.executors.commands.output_lines import LineReader
 from headway.executors.commands.program import Program, ProgramEnd
 from headway.executors.on_ray.host_link import HostLink, HostUnit
-from headway.executors.on_ray.hosts import Broken, HostSettings, RayHosts
+from headway.executors.on_ray.hosts import HostSettings, NoHosts, RayHosts
 from headway.executors.on_ray.messages import ProgramEnded, ProgramSetup, ProgramTask
 from headway.executors.on_ray.ray_pool import host_setup, run_on
 from headway.executors.pool_health import STARTS
@@ -39,7 +39,7 @@ class RayPrograms:
         for last in (*(False,) * (STARTS - 1), True):
             try:
                 host = await self.hosts.acquire()
-            except (Broken, ConfigError) as error:
+            except (NoHosts, ConfigError) as error:
                 raise ProgramLost(str(error), not_started=True) from None
             end = await self._on(host, program, reader, started, last=last)
             if end is not None:
@@ -56,9 +56,7 @@ class RayPrograms:
         last: bool,
     ) -> ProgramEnd | None:
         hosts = self.hosts
-        unit = HostUnit(
-            asyncio.get_running_loop(), lambda pid: started(hosts.number_of(host, pid)), reader
-        )
+        unit = HostUnit(asyncio.get_running_loop(), lambda pid: started(hosts.number_of(host, pid)), reader)
         began_at = time.monotonic()
         try:
             end = await run_on(host, _task(next(hosts.numbers), program, reader), unit)
@@ -72,7 +70,9 @@ class RayPrograms:
             return msgspec.structs.replace(made, pid=hosts.number_of(host, made.pid))
         if not unit.began and not last:
             return None
-        raise ProgramLost(f"{host.lost or 'its host is gone'} ({host.ready.address}) after {time.monotonic() - began_at:.1f} s")
+        raise ProgramLost(
+            f"{host.lost or 'its host is gone'} ({host.ready.address}) after {time.monotonic() - began_at:.1f} s"
+        )
 
     async def close(self) -> None:
         """End everything on the nodes."""

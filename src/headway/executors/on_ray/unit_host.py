@@ -18,13 +18,13 @@ from headway.executors.on_ray.messages import (
     Event,
     HostReady,
     HostSetup,
-    Line,
     News,
     Orders,
     PoolSetup,
     PoolTask,
     Process,
     ProgramEnded,
+    ProgramLine,
     ProgramTask,
     decode_orders,
     decode_setup,
@@ -40,7 +40,7 @@ MOST_LINES: Final = 1024 * 1024
 #: How long everything may take to end.
 END_S: Final = 5.0
 #: News that is told at once.
-_URGENT: Final = (Ended, ProgramEnded, Line)
+_URGENT: Final = (Ended, ProgramEnded, ProgramLine)
 
 
 class UnitHost:
@@ -108,10 +108,12 @@ class UnitHost:
             wait = loop.create_future()
             self._waiting = (orders.number, wait)
             await asyncio.wait((wait,), timeout=orders.wait_s)
-            if self._waiting is not None and self._waiting[1] is wait:
-                self._waiting = None
+            self._waiting = None if self._waits_in(wait) else self._waiting
         self._heard_at = time.monotonic()
         return encode(self._news(orders))
+
+    def _waits_in(self, wait: asyncio.Future[None]) -> bool:
+        return self._waiting is not None and self._waiting[1] is wait
 
     async def close(self) -> bytes:
         """Cancel what runs, end every process, and return the last news."""
@@ -177,9 +179,9 @@ class UnitHost:
         left = MOST_LINES if orders.room else 0
         for event in self._unsent:
             number = 0 if isinstance(event, Process) else event.number
-            if isinstance(event, Line) and left <= 0:
+            if isinstance(event, ProgramLine) and left <= 0:
                 held.add(number)
-            if isinstance(event, Line):
+            if isinstance(event, ProgramLine):
                 left -= len(event.line)
             (kept if number in held else told).append(event)
         return told, kept
@@ -187,7 +189,7 @@ class UnitHost:
     def _news(self, orders: Orders) -> News:
         self._part += 1
         told, self._unsent = self._sorted(orders)
-        if size := sum(len(event.line) for event in told if isinstance(event, Line)):
+        if size := sum(len(event.line) for event in told if isinstance(event, ProgramLine)):
             self._work.sent(size)
         return News(self._part, told)
 
@@ -215,7 +217,8 @@ def _place() -> tuple[str, str]:
     """The node's id and address."""
     import ray
 
-    return ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address()
+    util: Any = ray.util
+    return ray.get_runtime_context().get_node_id(), str(util.get_node_ip_address())
 
 
 def _cancelled_end(task: PoolTask | ProgramTask) -> Event:

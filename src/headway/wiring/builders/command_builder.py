@@ -64,4 +64,6 @@ class CommandBuilder(ProviderBuilder):
                 f"{place}.directory: {settings.directory} is not a directory",
                 hint="create it, or name another directory",
             )
-        return f"{settings.command[0]} runs on the nodes of Ray" if on_ray else f"{settings.command[0]} is there"
+        return (
+            f"{settings.command[0]} runs on the nodes of Ray" if on_ray else f"{settings.command[0]} is there"
+        )
