@@ -171,6 +171,8 @@ def resources(value: object) -> UnitResources:
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1e9:
             raise ValueError(f"{name}: expected a number, 0 or more, not {share!r}")
     memory = size(value.get("memory", 0))
+    if not memory and not any({"num_cpus": 1, **amounts}.values()):
+        raise ValueError("a unit must take something of a node, or Ray would put any number on it")
     usual = {name: float(amounts.pop(name)) for name in ("num_cpus", "num_gpus") if name in amounts}
     return UnitResources(**usual, memory=memory, custom={name: float(one) for name, one in amounts.items()})
 

@@ -7,7 +7,7 @@ not. At most two are: units that are submitted meanwhile go together with the ne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextlib import suppress
 from typing import Any, Final
 
@@ -31,9 +31,10 @@ from headway.executors.on_ray.messages import (
 )
 from headway.providers.error_messages import describe_exception
 
-#: How long a host may wait with an answer when there is no news.
+#: How long a host may wait with an answer when there is no news. Of many hosts each waits longer: their answers take our time.
 WAIT_S: Final = 1.0
-#: A host that is silent for longer is given up; it ends itself a little earlier. A loaded machine may be silent for seconds.
+ANSWERS_A_SECOND: Final = 100.0
+#: A host that is silent for so much longer is given up; it ends itself a little earlier. A loaded machine may be silent for seconds.
 PATIENCE_S: Final = 6.0
 _EARLIER_S: Final = 1.0
 #: Calls that are under way at once.
@@ -65,9 +66,13 @@ class HostLink:
     """A host. `gone` is called once, when no unit can be sent to it any more; `process` with what happens to its processes."""
 
     def __init__(
-        self, actor: Any, gone: Callable[[HostLink], None], process: Callable[[HostLink, Process], None]
+        self,
+        actor: Any,
+        gone: Callable[[HostLink], None],
+        process: Callable[[HostLink, Process], None],
+        siblings: Sized = (),
     ) -> None:
-        self.actor = actor
+        self.actor, self._siblings = actor, siblings
         self._gone, self._process = gone, process
         self._loop = asyncio.get_running_loop()
         self._units: dict[int, HostUnit] = {}
@@ -137,26 +142,27 @@ class HostLink:
             return
         self._number += 1
         self._under_way += 1
+        wait_s = max(WAIT_S, len(self._siblings) / ANSWERS_A_SECOND)
         orders = Orders(
             self._number,
-            WAIT_S,
-            PATIENCE_S - _EARLIER_S,
+            wait_s,
+            wait_s + PATIENCE_S - _EARLIER_S,
             self._lines.qsize() < MOST_LINES,
             self._tasks,
             self._cancels,
             self._overs,
         )
         self._tasks, self._cancels, self._overs = [], [], []
-        call = self._loop.create_task(self._exchange(encode(orders)))
+        call = self._loop.create_task(self._exchange(encode(orders), wait_s + PATIENCE_S))
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
 
-    async def _exchange(self, message: bytes) -> None:
+    async def _exchange(self, message: bytes, patience_s: float) -> None:
         try:
-            async with asyncio.timeout(WAIT_S + PATIENCE_S):
+            async with asyncio.timeout(patience_s):
                 news = decode_news(await self.actor.exchange.remote(message))
         except TimeoutError:
-            self._lose(f"it did not answer for {WAIT_S + PATIENCE_S:g} s")
+            self._lose(f"it did not answer for {patience_s:g} s")
             return
         except asyncio.CancelledError:
             raise

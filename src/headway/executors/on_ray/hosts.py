@@ -206,7 +206,7 @@ class RayHosts:
     async def _create(self, cluster: Cluster) -> None:
         assert self._setup is not None
         actor = cluster.actor(UnitHost, self._resources)
-        link = HostLink(actor, self._gone, self._process)
+        link = HostLink(actor, self._gone, self._process, self._hosts)
         try:
             ready = await link.set_up(self._setup)
         except asyncio.CancelledError:
@@ -331,7 +331,8 @@ class RayHosts:
                 await self._connecting
         if self._creating:
             await asyncio.wait(list(self._creating))
-        hosts, self._hosts = self._hosts, []
+        hosts = self._hosts[:]
+        self._hosts.clear()
         await asyncio.gather(*(self._retire(host) for host in hosts))
         if self._cluster is not None:
             cluster, self._cluster = self._cluster, None
