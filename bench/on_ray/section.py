@@ -38,7 +38,7 @@ def measured() -> dict[str, list[float]]:
         ]
         done = subprocess.run(
             [*command, str(TASKS), str(TURNS)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
-            env={**os.environ, "RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0", "HOME": folder, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2_000:])

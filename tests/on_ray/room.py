@@ -47,6 +47,7 @@ def run_inside(*arguments: str) -> subprocess.CompletedProcess[str]:
             "RAY_USAGE_STATS_ENABLED": "0",
             "PYTHONPATH": str(ROOT),
         }
+        environ["HOME"] = folder  # Ray writes a token there.
         for name in ("PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
             environ.pop(name, None)
         return subprocess.run(

@@ -51,5 +51,5 @@ def test_resources_are_amounts() -> None:
     made = checks.resources({"num_cpus": 2, "memory": "400MB", "gpu_a": 1})
     assert (made.num_cpus, made.memory, made.custom) == (2.0, 400_000_000, {"gpu_a": 1.0})
     for wrong in ("2", {"num_cpus": -1}, {"memory": "much"}, {"num_cpus": True}, {"num_cpus": 0}):
-        with pytest.raises(ValueError, match="expected|must take"):
+        with pytest.raises(ValueError, match=r"expected|must take"):
             checks.resources(wrong)

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -37,6 +38,8 @@ _VARIABLES: Final = {
     "RAY_SCHEDULER_EVENTS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+#: Characters of Ray's explanation that are shown.
+LONGEST: Final = 400
 _TOO_LARGE: Final = "exceeds the maximum size"
 
 
@@ -122,7 +125,7 @@ class _Connection:
 
     def open(self, settings: ClusterSettings) -> tuple[Any, bool]:
         with self._lock:
-            with _quiet():
+            with _quiet(), _token_mode(settings.address):
                 try:
                     import ray
                 except ImportError as error:
@@ -180,6 +183,21 @@ def _silence() -> None:
 
 
 @contextmanager
+def _token_mode(address: str) -> Iterator[None]:
+    """Ray Client does not look for a token by itself, although the cluster may ask for one. Ray reads this when it is imported."""
+    names = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    has_token = any(name in os.environ for name in names) or (Path.home() / ".ray" / "auth_token").exists()
+    if not address.startswith("ray://") or "RAY_AUTH_MODE" in os.environ or not has_token:
+        yield
+        return
+    os.environ["RAY_AUTH_MODE"] = "token"
+    try:
+        yield
+    finally:
+        del os.environ["RAY_AUTH_MODE"]
+
+
+@contextmanager
 def _quiet() -> Iterator[None]:
     """Settings that Ray reads when it starts. What the user has set wins."""
     added = {name: value for name, value in _VARIABLES.items() if name not in os.environ}
@@ -192,7 +210,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _explained(settings: ClusterSettings, error: Exception) -> ConfigError:
-    text = describe_exception(error).splitlines()[0]
+    text = " ".join(describe_exception(error).split())[:LONGEST]
     if _TOO_LARGE in str(error) or "exceeds" in text:
         return ConfigError(
             f"{settings.root} is too large to travel to the nodes of Ray: {text}",

@@ -37,6 +37,8 @@ ANSWERS_A_SECOND: Final = 100.0
 #: A host that is silent for so much longer is given up; it ends itself a little earlier. A loaded machine may be silent for seconds.
 PATIENCE_S: Final = 6.0
 _EARLIER_S: Final = 1.0
+#: How long calls may take to return when their host has closed.
+_LEAVE_S: Final = 1.0
 #: Calls that are under way at once.
 _CALLS: Final = 2
 #: How long a cancelled unit may take to end, and a host to close.
@@ -97,7 +99,7 @@ class HostLink:
 
     async def set_up(self, setup: HostSetup) -> HostReady:
         """Wait until the actor runs, which may take as long as the cluster is full, and until it is ready."""
-        self.ready = decode_ready(await self.actor.set_up.remote(encode(setup)))
+        self.ready = decode_ready(await answer_of(self.actor.set_up.remote(encode(setup))))
         return self.ready
 
     def begin(self) -> None:
@@ -160,7 +162,7 @@ class HostLink:
     async def _exchange(self, message: bytes, patience_s: float) -> None:
         try:
             async with asyncio.timeout(patience_s):
-                news = decode_news(await self.actor.exchange.remote(message))
+                news = decode_news(await answer_of(self.actor.exchange.remote(message)))
         except TimeoutError:
             self._lose(f"it did not answer for {patience_s:g} s")
             return
@@ -241,13 +243,13 @@ class HostLink:
         if not self.lost:
             try:
                 async with asyncio.timeout(END_S):
-                    self._take_last(decode_news(await self.actor.close.remote()))
+                    self._take_last(decode_news(await answer_of(self.actor.close.remote())))
             except Exception as error:
                 self._lose(death_text(error))
+        if self._calls and not self.lost:
+            await asyncio.wait(list(self._calls), timeout=_LEAVE_S)
         for call in list(self._calls):
             call.cancel()
-        if self._calls:
-            await asyncio.wait(list(self._calls))
         if self._reader is not None:
             self._reader.cancel()
 
@@ -258,6 +260,13 @@ class HostLink:
                 self._happened(event)
         for event in news.events:
             self._happened(event)
+
+
+async def answer_of(reference: Any) -> bytes:
+    """The answer to a call. Ray Client's future must not be cancelled: its thread would set it all the same, and fail."""
+    future: asyncio.Future[bytes] = asyncio.wrap_future(reference.future())
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return await asyncio.shield(future)
 
 
 def death_text(error: Exception) -> str:
