@@ -264,9 +264,10 @@ class RayHosts:
                 await self._look()
             now = asyncio.get_running_loop().time()
             if not any(not wait.done() for wait in self._waiting):
-                for host in [one for one in self._hosts if not one.taken and now - one.used_at > IDLE_S]:
+                idle = [one for one in self._hosts if not one.taken and now - one.used_at > IDLE_S]
+                for host in idle:
                     self._hosts.remove(host)
-                    await self._retire(host)
+                await asyncio.gather(*map(self._retire, idle))
                 for task in list(self._creating):
                     task.cancel()
             self._ask()
