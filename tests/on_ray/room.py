@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
 
     nodes.cluster = start_cluster()
     os.environ[ADDRESS] = nodes.cluster.address
-    return int(pytest.main(["-p", "no:cacheprovider", "-p", "no:xdist", *arguments]))
+    return int(pytest.main(["-p", "no:cacheprovider", "-n", "0", *arguments]))
 
 
 if __name__ == "__main__":
