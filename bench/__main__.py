@@ -33,6 +33,7 @@ from bench.evals import section as evals
 from bench.first_minute import section as first_minute
 from bench.flows import section as flows
 from bench.machines import section as machines
+from bench.on_ray import section as on_ray
 from bench.planning import section as planning
 from bench.postgres import section as postgres
 from bench.reviews import section as reviews
@@ -93,6 +94,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "postgres": postgres.section,
     "machines": machines.section,
     "scale": scale.section,
+    "ray": on_ray.section,
     "plan": planning.section,
     "workers": workers.section,
     "agents": agents.section,

@@ -34,6 +34,7 @@ from headway.engine.run_result import LaneStops, RunResult, state_after
 from headway.engine.run_spec import RunSpec
 from headway.engine.run_start import begin_events, count_unknown, end_text, restore_lanes, settings_of
 from headway.engine.scheduler_driver import SchedulerDriver
+from headway.engine.sharing.cluster_places import ClusterPlaces
 from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
 from headway.engine.sharing.memory_places import MemoryPlaces
 from headway.engine.unit_control import Reopened, UnitControl
@@ -159,6 +160,9 @@ class Engine(SchedulerDriver):
         for event in self._memory.look(scheduler.lanes):
             scheduler.lanes[event.lane].fit_into_memory(event.places)
             self.tell(event)
+        self._cluster = ClusterPlaces(spec.lanes)
+        for change in self._cluster.look():
+            scheduler.lanes[change.lane].fit_into_cluster(change.places)
         self._sharing = LaneSharing(job.id, spec.weight, recorder.lanes, recorder.clock)
         announced = recorder.new_batch()
         announced.events += begin_events(job, self._totals, utc)
@@ -500,7 +504,7 @@ class Engine(SchedulerDriver):
         requests, news = polled
         self._control.carry_out(requests)
         shares = [] if news is None else self._share(news)
-        self.tell(*shares, *self._memory.look(self._scheduler.lanes))
+        self.tell(*shares, *self._memory.look(self._scheduler.lanes), *self._cluster.look())
         self._recorder.commit()
 
     def _share(self, news: ClaimNews) -> list[events.Event]:

@@ -116,6 +116,14 @@ class LaneControl:
             self._run.notice(lane, "memory", MemoryBinds(event.places, event.each, event.budget))
         self._run.dirty[lane.key] = lane
 
+    def set_cluster_places(self, event: events.SetClusterPlaces, now: float) -> None:
+        """Keep to what the cluster can run."""
+        lane = self._run.lanes[event.lane]
+        lane.fit_into_cluster(event.places)
+        if event.why:
+            self._run.notice(lane, "cluster", ProviderMessage(event.why))
+        self._run.dirty[lane.key] = lane
+
     def check_hold(self, lane: LaneState, now: float) -> None:
         """Report a hold that came with the record of the lane, and the end of a hold."""
         hold = lane.hold
