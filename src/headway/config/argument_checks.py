@@ -62,7 +62,9 @@ def must_be_text(value: object, name: str, hint: str) -> None:
 def must_be_recordable(text: str, what: str) -> None:
     """Require a text that can be recorded: half of a surrogate pair cannot be encoded, and no database compares U+0000."""
     if "\0" in text:
-        raise UsageError(f"{what} {brief(text)} has the character U+0000, and cannot be recorded", hint="remove it")
+        raise UsageError(
+            f"{what} {brief(text)} has the character U+0000, and cannot be recorded", hint="remove it"
+        )
     if has_lone_surrogate(text):
         raise UsageError(
             f"{what} {brief(text)} has half of a surrogate pair, and cannot be recorded",

@@ -112,7 +112,9 @@ def _newest() -> dict[str, _Table]:
         for script in migrations():
             for statement in statements(script):
                 db.execute(statement)
-        found = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").fetchall()
+        found = db.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        ).fetchall()
         return {name: _Table(sql, tuple(_columns(db, name))) for name, sql in found}
 
 
