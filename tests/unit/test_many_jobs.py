@@ -9,6 +9,7 @@ from tests.unit.drive import Run, failed, lane_spec, units
 from headway.core.events import Share
 from headway.core.lanes.job_share import (
     LEAST,
+    LONGER_TURNS,
     OUR_PART,
     READ_AT_LEAST_EVERY_S,
     SPARE,
@@ -24,6 +25,7 @@ from headway.core.model import Kind, LaneLimits
 from headway.engine.sharing.lane_sharing import LISTEN_S
 
 RPM = LaneLimits(rpm=600)
+LONGEST_TURN = LONGER_TURNS[0][1]
 
 
 def jobs(count: int, **more: object) -> list[Claim]:
@@ -124,5 +126,30 @@ def test_one_refusal_beside_others_does_not_lower_the_number_of_all() -> None:
 
 def test_claims_of_many_are_read_less_often() -> None:
     assert read_every_s(2, LISTEN_S) == LISTEN_S
-    assert LISTEN_S < read_every_s(30, LISTEN_S) < READ_AT_LEAST_EVERY_S
+    assert LISTEN_S < read_every_s(20, LISTEN_S) < READ_AT_LEAST_EVERY_S
     assert read_every_s(1_000, LISTEN_S) == READ_AT_LEAST_EVERY_S
+
+
+def test_a_job_that_ends_moves_few_places_of_many_jobs_and_all_have_their_turns() -> None:
+    """A place that moves is idle until both jobs have read of it. With marks that lie apart nearly all moved."""
+    claims = jobs(100)
+    before = [grant.places or 0 for grant in grants(claims, most=25)]
+    assert sum(before) == 25
+    after = [grant.places or 0 for grant in grants(claims[1:], most=25)]
+    assert sum(after) == 25
+    assert sum(now > then for now, then in zip(after, before[1:], strict=True)) <= 1 + before[0]
+
+
+def test_over_many_turns_many_jobs_have_places_by_weight() -> None:
+    weights = [1.0 + 3.0 * (job % 2) for job in range(50)]
+    claims = [
+        msgspec.structs.replace(claim, weight=weight) for claim, weight in zip(jobs(50), weights, strict=True)
+    ]
+    had = [0] * 50
+    for turn in range(60):
+        for job, mine in enumerate(claims):
+            others = [other for other in claims if other is not mine]
+            had[job] += grant_of(mine, others, 10, turn * LONGEST_TURN).places or 0
+    assert sum(had) == 60 * 10
+    assert min(had) > 0
+    assert sum(had[1::2]) == pytest.approx(0.8 * sum(had), rel=0.05)

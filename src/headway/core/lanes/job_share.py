@@ -16,7 +16,7 @@ used it. A learned rate is scaled instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -45,12 +45,16 @@ SHRUNK: Final = 0.8
 SMALL: Final = 0.2
 #: Claims of up to so many jobs are read at every look, those of more jobs less often, but this often at least.
 FEW_JOBS: Final = 10
-READ_AT_LEAST_EVERY_S: Final = 1.0
+READ_AT_LEAST_EVERY_S: Final = 0.5
 #: How long a job keeps a place that the weights leave over; of more jobs than these it keeps it so many times as long: they read of each
 #: other less often, and a place that changes hands is idle meanwhile.
 TURN_S: Final = 10.0
 LONGER_TURNS: Final = ((40, 4), (20, 2))
 GOLDEN: Final = 0.6180339887498949
+#: SplitMix64: a random number that all jobs agree on.
+GAMMA: Final = 0x9E3779B97F4A7C15
+MIX: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+WORD: Final = (1 << 64) - 1
 #: A part that differs by a smaller share is not changed; a number in flight of other jobs may differ by this share, or by two.
 SAME: Final = 0.03
 SAME_FLIGHT: Final = 0.1
@@ -318,20 +322,49 @@ def _places(
     exact = [most * claim.weight / total for claim in wanting]
     given = [int(part) for part in exact]
     rest = [part - whole for part, whole in zip(exact, given, strict=True)]
-    # The fractions lie end to end, and marks lie a whole place apart. Over many turns a job is hit in proportion to its fraction.
     longer = next((times for jobs, times in LONGER_TURNS if len(wanting) > jobs), 1)
-    mark, upto = turn // longer * GOLDEN % 1.0, 0.0
-    for place, part in enumerate(rest):
-        upto += part
-        if upto > mark:
-            given[place] += 1
-            mark += 1.0
+    share_out = _by_marks if longer == 1 else _by_lot
+    for place in share_out(wanting, rest, turn // longer):
+        given[place] += 1
     # Free places go to those that lack some, in the order of jobs: two jobs that see the same ones do not both take them.
     place = wanting.index(mine)
     lacking = sum(max(0, given[before] - wanting[before].taken) for before in range(place))
     left = most - sum(claim.taken for claim in others)
     free = max(0, left - mine.taken - lacking)
     return max(0, min(given[place], left, mine.taken + free))
+
+
+def _by_marks(wanting: Sequence[Claim], rest: Sequence[float], turn: int) -> Iterator[int]:
+    """The jobs that get one more place in this turn. The fractions lie end to end, and marks lie a whole place apart: over many turns a job is
+    hit in proportion to its fraction.
+    """
+    mark, upto = turn * GOLDEN % 1.0, 0.0
+    for place, part in enumerate(rest):
+        upto += part
+        if upto > mark:
+            yield place
+            mark += 1.0
+
+
+def _by_lot(wanting: Sequence[Claim], rest: Sequence[float], turn: int) -> list[int]:
+    """The same for many jobs, some of which always come or go: that moves one place, where it would move most of the marks.
+
+    Each job has a lot in each turn, and the best ones by the odds of the fractions win (Pareto sampling).
+    """
+    lots = []
+    for place, (claim, part) in enumerate(zip(wanting, rest, strict=True)):
+        if part > 0.0:
+            lot = _lot(claim.job, turn)
+            lots.append((lot * (1.0 - part) / ((1.0 - lot) * part), place))
+    return [place for _, place in sorted(lots)[: round(sum(rest))]]
+
+
+def _lot(job: int, turn: int) -> float:
+    """A random number between 0 and 1."""
+    word = (job + turn * MIX[0][1] + 1) * GAMMA & WORD
+    for shift, factor in MIX:
+        word = (word ^ word >> shift) * factor & WORD
+    return (word >> 11) / (1 << 53)
 
 
 def _is_hungry(scheduler: Scheduler, lane: LaneState, now: float) -> bool:
