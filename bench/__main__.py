@@ -32,6 +32,8 @@ from bench.agents import section as agents
 from bench.evals import section as evals
 from bench.first_minute import section as first_minute
 from bench.flows import section as flows
+from bench.machines import section as machines
+from bench.on_ray import section as on_ray
 from bench.planning import section as planning
 from bench.postgres import section as postgres
 from bench.reviews import section as reviews
@@ -90,7 +92,9 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "against": against.section,
     "million": million.section,
     "postgres": postgres.section,
+    "machines": machines.section,
     "scale": scale.section,
+    "ray": on_ray.section,
     "plan": planning.section,
     "workers": workers.section,
     "agents": agents.section,

@@ -1,7 +1,8 @@
 """One contract for everything that runs units outside this process: Python workers, any program, agent CLIs, functions and scripts of
 an eval file.
 
-Each test runs with every executor. A new executor (Ray) has to pass them, too.
+Each test runs with every executor. Those on Ray need a cluster, which tests/on_ray starts in a network namespace: there these tests run
+for them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,20 @@ from headway.executors.code.code_adapter import CodeAdapter
 from headway.executors.commands.clis.agent_clis import AGENT_CLIS
 from headway.executors.commands.command_adapter import CommandAdapter
 from headway.executors.commands.script_adapter import ScriptAdapter
+from headway.executors.on_ray.cluster import Cluster, ClusterSettings, is_connected
+from headway.executors.on_ray.hosts import HostSettings
+from headway.executors.on_ray.messages import ProgramSetup
+from headway.executors.on_ray.ray_pool import RayPool
+from headway.executors.on_ray.ray_programs import RayPrograms
 from headway.executors.python_adapter import PythonAdapter
 from headway.providers.adapter import Answer, Request
 from headway.providers.attempt_log import AgentProgress, EarlierSession
 from headway.providers.scrubber import Scrubber
 
 EXECUTORS = ("python", "command", "code", "script", *AGENT_CLIS)
+#: Where the cluster is, if there is one.
+CLUSTER = os.environ.get("HEADWAY_TEST_RAY", "")
+ON_RAY = ("ray-python", "ray-command") if CLUSTER else ()
 SECRET = "a-secret-that-has-no-known-form"
 Executor = PythonAdapter | CommandAdapter
 
@@ -75,7 +85,7 @@ class Records:
 Make = Callable[..., Executor]
 
 
-@pytest.fixture(params=EXECUTORS)
+@pytest.fixture(params=ON_RAY or EXECUTORS)
 async def make(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Make]:
@@ -97,18 +107,35 @@ async def make(
         elif kind == "script":
             script = ScriptConfig((sys.executable, str(acts), "text"), preflight="none", directory=root)
             made.append(ScriptAdapter(script, {}, frozenset(), scrub, max_answer))
+        elif kind == "ray-python":
+            workers = WorkersConfig("executor_acts:work", preflight="none")
+            adapter = PythonAdapter(workers, "m", 1, root, "providers.w", scrub, max_answer)
+            adapter.use_pool(partial(RayPool, on_cluster(root)))
+            made.append(adapter)
         else:
+            on_ray, kind = kind.startswith("ray-"), kind.removeprefix("ray-")
             form = "text" if kind == "command" else kind
             # As `sh -c SCRIPT NAME …`: options of a CLI are ignored.
             command = ("sh", "-c", f"exec {sys.executable} {acts} {form}", "agent")
             config = CommandConfig(command, preflight="none")
             cli = AGENT_CLIS.get(kind)
-            made.append(CommandAdapter(config, cli, "m", root, frozenset(), scrub, max_answer))
+            program = CommandAdapter(config, cli, "m", root, frozenset(), scrub, max_answer)
+            if on_ray:
+                setup = ProgramSetup(None, (), kind if cli else "")
+                program.use_runner(RayPrograms(on_cluster(root), setup))
+            made.append(program)
         return made[-1]
 
+    if CLUSTER and not is_connected():
+        await Cluster.connect(on_cluster("").cluster)  # Kept open: each test would take a second to connect.
     yield new
     for executor in made:
         await executor.close()
+
+
+def on_cluster(root: str) -> HostSettings:
+    """One unit at a time, in this folder, which all nodes see."""
+    return HostSettings(ClusterSettings(CLUSTER, root, travels=False), size=1)
 
 
 async def run(

@@ -22,7 +22,7 @@ CLEARING = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes", "forget_transcripts",
     "forget_rendered", "forget_edges", "forget_requests", "forget_units",
     "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_claimants",
-    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", "forget_run_samples", "forget_lane_samples",
+    "forget_attachments", "forget_attachment_uses", "forget_values", "forget_node_events", "forget_submission", "forget_run_samples", "forget_lane_samples",
     "forget_lane_waits", "forget_job",
 )  # fmt: skip
 #: Once in the life of a database.
@@ -77,6 +77,8 @@ ELSEWHERE = {
     "drop_run_samples": "WORKING",
     "drop_lane_samples": "WORKING",
     "set_settings": "ASKING",
+    "submit_job": "ASKING",
+    "claim_submission": "ASKING",
 }
 
 

@@ -172,7 +172,8 @@ def test_all_figures_match_the_counts_of_the_providers(tmp_path: Path, cap: floa
 
         killed_in_the_middle(scene, cap)
         unknown = unknown_units(stage)
-        resumed = stage.run("resume", "--progress", "plain", faults={"unreached_s": 1})
+        [recorded_usd] = stage.query("SELECT cost_usd + unsure_usd FROM jobs")[0]
+        resumed = stage.run("resume", "--max-attempts", "8", "--progress", "plain", faults={"unreached_s": 1})
         status = scene.json("status")
         healthy, faulty = counts_of(scene.healthy), counts_of(scene.faulty)
 
@@ -188,7 +189,9 @@ def test_all_figures_match_the_counts_of_the_providers(tmp_path: Path, cap: floa
     assert lanes["faulty"]["refused"] > 0
     _sums(status, lanes)
     _printed(resumed.stderr, status)
-    assert status["cost_usd"] + status["unsure"]["most_usd"] <= cap + 1e-9, (
+    # Answers that had come and were not on record at the kill may have cost more than they did. Then nothing more is sent.
+    at_kill = recorded_usd + sum(usd for lost in unknown.values() for usd in lost)
+    assert status["cost_usd"] + status["unsure"]["most_usd"] <= max(cap, at_kill) + 1e-9, (
         "the cap holds for known and possible costs together"
     )
     assert healthy.usd + faulty.usd <= cap

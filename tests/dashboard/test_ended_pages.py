@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from tests.browser import DESKTOP, PHONE
 from tests.dashboard.conftest import EndedJobs, OpenPage
 from tests.dashboard.demo_site import HOSTILE
@@ -86,7 +86,7 @@ def test_a_flow_is_drawn_and_answered(ended: EndedJobs, open_page: OpenPage) -> 
 def test_an_eval_and_a_review(ended: EndedJobs, open_page: OpenPage) -> None:
     page = open_page(ended.server, f"/jobs/{ended.eval}/eval")
     expect(page.locator(".matrix .cell")).to_have_count(12, timeout=PATIENCE_MS)
-    expect(page.locator(".totals")).to_contain_text("4 failed")
+    expect(page.locator(".totals")).to_contain_text("4 failed", timeout=PATIENCE_MS)
     page.locator(".matrix .cell", has_text="fail").first.click()
     expect(page.locator("dialog")).to_contain_text("icontains")
     page.keyboard.press("Escape")
@@ -96,6 +96,23 @@ def test_an_eval_and_a_review(ended: EndedJobs, open_page: OpenPage) -> None:
     expect(page.locator(".line.is-found")).to_have_text("    return a - b")
     page.get_by_role("button", name="src/network/ping.py").click()
     expect(page.locator(".finding")).to_contain_text("critical", timeout=PATIENCE_MS)
+
+
+def test_figures_of_an_eval_are_shown_when_they_are_counted(ended: EndedJobs, open_page: OpenPage) -> None:
+    """The first answer may be without them: over a server, or of a large eval."""
+    page = open_page(ended.server)
+    answers: list[bool] = []
+
+    def without_figures_at_first(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json() if answers else {**answer.json(), "totals": None}
+        answers.append(body["totals"] is not None)
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/api/jobs/*/eval", without_figures_at_first)
+    page.goto(f"{ended.server.origin}/jobs/{ended.eval}/eval")
+    expect(page.locator(".totals")).to_contain_text("4 failed", timeout=PATIENCE_MS)
+    assert answers[0] is False
 
 
 def test_an_unknown_job_says_what_to_do(

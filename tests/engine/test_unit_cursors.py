@@ -12,7 +12,7 @@ from headway.core.lanes.queueing.unit_lengths import NOTHING_KNOWN, LengthTable,
 from headway.engine.run_spec import UnitRoute
 from headway.engine.units import length_index
 from headway.engine.units.unit_cursors import StoreSource, family_name
-from headway.stores.records import NewJob, NewUnit, PendingUnit, StoredRoute, UnitChange
+from headway.stores.records import Attempt, NewJob, NewUnit, PendingUnit, StoredRoute, UnitChange
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
@@ -190,6 +190,19 @@ def test_units_that_were_taken_out_are_not_reported_by_a_deadline(store: Store) 
     event = source.fetch(FetchRest(99), store).event
     assert isinstance(event, RestUnits)
     assert indexes(event) == [0, 1, 2, 4, 6, 7, 8, 9]
+
+
+def test_only_units_of_which_an_attempt_failed_have_failed_before(store: Store) -> None:
+    """Not those that were refused, or whose outcome is not known."""
+    source = source_of(store, mixed(n=4))
+    job = store.jobs()[0].id
+    batch, lane = WriteBatch(job), store.lane("key", "lane").id
+    for index, outcome in enumerate(("failed", "throttled", "timed_out")):
+        batch.attempts.append(Attempt(index, 1, lane, outcome, started_utc=1.0, finished_utc=2.0))
+        batch.change(index, UnitChange("pending", 1))
+    store.commit(batch)
+    units = fetched(source, store, 9).units
+    assert [unit.index for unit in units if unit.failed_before] == [0, 2]
 
 
 def test_units_that_wait_again_come_out_of_turn_and_by_no_cursor(store: Store) -> None:

@@ -602,7 +602,7 @@ def test_bad_units_that_are_left_use_up_their_attempts_and_no_more(kind: Kind) -
 def test_units_that_failed_in_an_earlier_run_say_nothing_about_the_lane() -> None:
     """`retry --failed`: all that is left to do may be bad."""
     retry = RetryPolicy(max_attempts=2, jitter=0.0)
-    again = [structs.replace(unit, tried=True) for unit in units(50)]
+    again = [structs.replace(unit, failed_before=True) for unit in units(50)]
     steps = play(
         Run(again, lane_spec(limits=LaneLimits(max_concurrency=10), retry=retry)),
         lambda start, now: (0.1, failed(start.unit.index, Kind.TRANSIENT, "500")),
@@ -644,7 +644,7 @@ def test_an_overload_of_all_units_that_are_left_is_the_lanes() -> None:
         return 0.1, failed(index, Kind.OVERLOAD, "529") if now < 300.0 else ok(index)
 
     retry = RetryPolicy(max_attempts=3, jitter=0.0)
-    again = [structs.replace(unit, tried=True) for unit in units(4)]
+    again = [structs.replace(unit, failed_before=True) for unit in units(4)]
     steps = play(Run(again, lane_spec(retry=retry)), overloaded)
     assert {status for _, step in steps for status in step.ended.values()} == {"succeeded"}
 

@@ -17,6 +17,7 @@ from headway.executors.attempt_details import details_of, encode_details
 from headway.executors.entry_point import GUARD, EntryPoint, entry_name
 from headway.executors.limit_evidence import LimitDetector
 from headway.executors.process_pool import ProcessPool
+from headway.executors.python_adapter import MakePool
 from headway.executors.work_result import WorkResult
 from headway.executors.worker_entry import RetryOn, serve_calls
 from headway.providers.attempt_log import WorkerWatcher
@@ -40,20 +41,26 @@ class ProcessCalls:
         memory_limit: int,
         detector: LimitDetector,
         env: tuple[str, ...] | None,
+        make_pool: MakePool | None = None,
     ) -> None:
         self._packer = Packer()
         given = self._packer.pack((call, retry_on), "callable")
         self._give_up, self._scrub = give_up, scrub
         work = EntryPoint(entry_name(serve_calls), given, main=True)
-        self._pool = ProcessPool(
+        make = make_pool or (lambda entry, **settings: ProcessPool(entry, workers, **settings))
+        self._pool = make(
             work,
-            workers,
             recycle_after=recycle_after,
             memory_ceiling=memory_ceiling,
             memory_limit=memory_limit,
             detector=detector,
             env=env,
         )
+
+    @property
+    def hosts(self) -> Any:
+        """What says how many calls can run on a cluster (`engine.sharing.cluster_places`); None: they run on this machine."""
+        return getattr(self._pool, "hosts", None)
 
     def watch(self, watcher: WorkerWatcher) -> None:
         """Tell `watcher` of every process and its end."""

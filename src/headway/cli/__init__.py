@@ -47,7 +47,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pause": ("headway.cli.control:pause", "Start no more units until 'headway resume'."),
     "retry": ("headway.cli.resume:retry", "Run failed or chosen units of a job again."),
     "cancel": ("headway.cli.control:cancel", "Stop a job, or some of its units, at once."),
-    "submit": ("headway.cli.serving.submit:command", "Hand a batch to an engine ('headway serve')."),
+    "submit": (
+        "headway.cli.serving.submit:command",
+        "Hand a batch or a flow to an engine ('headway serve').",
+    ),
     "serve": ("headway.cli.serving.serve:command", "Run jobs of the database as they are submitted."),
     "budget": ("headway.cli.budget:command", "Change what a job may cost."),
     "jobs": ("headway.cli.inspect:jobs", "List the jobs."),

@@ -47,6 +47,7 @@ def command(offline: bool, insecure_http: bool, config: Path | None, db: str | N
 
 def _checks(config: Path | None, db: str | None, *, offline: bool, insecure_http: bool) -> Iterator[Check]:
     from headway.cli import doctor_checks
+    from headway.cli.agents.cluster_checks import cluster_checks
     from headway.cli.agents.program_checks import program_checks
     from headway.cli.shared import workspace
     from headway.errors import HeadwayError
@@ -62,6 +63,7 @@ def _checks(config: Path | None, db: str | None, *, offline: bool, insecure_http
     yield from program_checks(settings, ask_version=not offline)
     if not offline:
         yield from doctor_checks.part_checks(settings)
+        yield from cluster_checks(settings)
         yield from doctor_checks.address_checks(settings)
     yield from doctor_checks.store_checks(settings)
     yield doctor_checks.open_files(settings)

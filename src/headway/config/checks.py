@@ -15,7 +15,15 @@ from urllib.parse import SplitResult, urlsplit
 from headway.config.duration_setting import EXPECTED as A_DURATION
 from headway.config.duration_setting import parse_duration
 from headway.config.known_vendors import PROFILES
-from headway.config.settings import CacheMode, CommandOutput, Isolation, Preflight, ResumeMode
+from headway.config.settings import (
+    CacheMode,
+    CommandOutput,
+    ExecutorName,
+    Isolation,
+    Preflight,
+    ResumeMode,
+    UnitResources,
+)
 from headway.core.model import Kind, OrderName
 from headway.lazy_pattern import lazy_pattern
 
@@ -147,6 +155,33 @@ def size(value: object) -> int:
     if parts is None:
         raise expected('a size such as "2GB", or a number of bytes', value)
     return int(float(parts[1]) * _SIZES[parts[2]])
+
+
+def executor(value: object) -> str:
+    """Where units run."""
+    return _one_of(value, get_args(ExecutorName))
+
+
+def resources(value: object) -> UnitResources:
+    """What a unit takes of a node of a cluster."""
+    if not isinstance(value, dict):
+        raise expected('a table such as { num_cpus = 1, memory = "400MB" }', value)
+    amounts = {name: share for name, share in value.items() if name != "memory"}
+    for name, share in amounts.items():
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1e9:
+            raise ValueError(f"{name}: expected a number, 0 or more, not {share!r}")
+    memory = size(value.get("memory", 0))
+    if not memory and not any({"num_cpus": 1, **amounts}.values()):
+        raise ValueError("a unit must take something of a node, or Ray would put any number on it")
+    usual = {name: float(amounts.pop(name)) for name in ("num_cpus", "num_gpus") if name in amounts}
+    return UnitResources(**usual, memory=memory, custom={name: float(one) for name, one in amounts.items()})
+
+
+def ray_address(value: object) -> str:
+    """Where a Ray cluster is."""
+    if not isinstance(value, str) or not value or any(character.isspace() for character in value):
+        raise expected('"auto", "local", "HOST:PORT" or "ray://HOST:10001"', value)
+    return value
 
 
 def memory_budget(value: object) -> float:

@@ -24,6 +24,8 @@ CodeLanguage = Literal["javascript", "python"]
 CommandOutput = Literal["text", "json", "jsonl"]
 #: Whether a unit's next attempt continues the session of the last one.
 ResumeMode = Literal["session", "none"]
+#: Where units run: on this machine, or on the nodes of a Ray cluster.
+ExecutorName = Literal["local", "ray"]
 #: Which requests may be answered from the cache, and are stored in it.
 CacheMode = Literal["off", "deterministic", "all"]
 #: The largest answer. The longest chat completions have a few MB; a larger one is a fault or an attack, except embeddings
@@ -40,6 +42,15 @@ class RetryConfig(msgspec.Struct, frozen=True):
     max_throttles: int = 50
     hold_margin_s: float = 2.0
     default_wait_s: float = 60.0
+
+
+class UnitResources(msgspec.Struct, frozen=True):
+    """`resources = {…}` of a provider with `executor = "ray"`: what each unit takes of a node. `custom` are names of the cluster's own."""
+
+    num_cpus: float = 1.0
+    num_gpus: float = 0.0
+    memory: int = 0
+    custom: dict[str, float] = {}
 
 
 class WorkersConfig(msgspec.Struct, frozen=True):
@@ -62,6 +73,8 @@ class WorkersConfig(msgspec.Struct, frozen=True):
     limit_exit_codes: tuple[int, ...] = ()
     #: The variables that workers and the preflight's command get; None: all.
     env: tuple[str, ...] | None = None
+    executor: ExecutorName = "local"
+    resources: UnitResources = UnitResources()
 
 
 class ToolWorkersConfig(WorkersConfig, frozen=True):
@@ -133,6 +146,8 @@ class CommandConfig(msgspec.Struct, frozen=True):
     failure_logs: str = ""
     #: What all its processes together may take: up to 1 a share of what is free, above that bytes; 0: no limit.
     memory_budget: float = 0.75
+    executor: ExecutorName = "local"
+    resources: UnitResources = UnitResources()
 
 
 class ScriptConfig(CommandConfig, frozen=True):
@@ -243,6 +258,20 @@ class OtelConfig(msgspec.Struct, frozen=True):
     propagate: bool = False
 
 
+class RayConfig(msgspec.Struct, frozen=True):
+    """`[ray]`: the cluster for providers with `executor = "ray"`.
+
+    `travel`: the folder of headway.toml is brought to the nodes, without what `exclude` names. `units_per_actor` units share one actor, which
+    takes the resources of all of them. `ask_ahead` is how many further actors a full cluster is asked for.
+    """
+
+    address: str = "auto"
+    travel: bool = True
+    exclude: tuple[str, ...] = ()
+    units_per_actor: int = 1
+    ask_ahead: int = 1
+
+
 class ReviewInstruction(msgspec.Struct, frozen=True):
     """`[[review.instructions]]`: what the reviewer of some files is told. `path` is a pattern, as in .gitignore."""
 
@@ -276,6 +305,7 @@ class Config(msgspec.Struct, frozen=True):
     review: ReviewConfig = ReviewConfig()
     notify: NotifyConfig = NotifyConfig()
     otel: OtelConfig = OtelConfig()
+    ray: RayConfig = RayConfig()
     #: Whether a flag, the environment or the file names `db`. Otherwise it is the default.
     db_is_named: bool = False
     #: Whether no file names `providers`: they stand for the keys that are set, and change with them.

@@ -256,6 +256,14 @@ def _run(provider: str, *, several: bool) -> str:
 #content = false                # whether texts of prompts and answers go along
 #propagate = false              # whether providers over HTTP get a traceparent header
 
+# The Ray cluster for functions, programs and agents with executor = "ray".
+#[ray]
+#address = "auto"               # a cluster on this machine; or "local", "HOST:6379", "ray://HOST:10001"
+#travel = true                  # whether this folder is copied to the nodes; false: they all see it
+#exclude = ["data/"]            # patterns of files that do not travel
+#units_per_actor = 1            # units that share one actor and its process
+#ask_ahead = 1                  # further actors that a full cluster is asked for
+
 # Settings of headway review. Patterns are written as in .gitignore.
 #[review]
 #concurrency = 4                # files at a time; "auto": as many as the lanes take

@@ -15,6 +15,7 @@ from headway.config.settings import (
     NotifyConfig,
     OtelConfig,
     ProviderConfig,
+    RayConfig,
     RetryConfig,
     ReviewConfig,
     ReviewInstruction,
@@ -94,6 +95,7 @@ class _File:
             review,
             notify,
             otel,
+            RayConfig(**self._table(top.get("ray", {}), toml_schema.RAY, "ray")),
             db_is_named="db" in top,
         )
 

@@ -15,7 +15,14 @@ from headway.config.kinds import KINDS, kind_name
 LATER: Final = None
 Keys = Mapping[str, Check | None]
 
-TOP: Final[Keys] = {"db": LATER, "providers": LATER, "run": LATER, "review": LATER, "otel": LATER}
+TOP: Final[Keys] = {
+    "db": LATER,
+    "providers": LATER,
+    "run": LATER,
+    "review": LATER,
+    "otel": LATER,
+    "ray": LATER,
+}
 #: Keys of a provider of any kind besides `kind`; `provider_keys` adds those of the kinds.
 _ANY_PROVIDER: Final[Keys] = {
     "api_key_env": checks.variable,
@@ -71,6 +78,13 @@ RUN: Final[Keys] = {
     "notify_hold": checks.duration,
 }
 OTEL: Final[Keys] = {"enabled": checks.flag, "content": checks.flag, "propagate": checks.flag}
+RAY: Final[Keys] = {
+    "address": checks.ray_address,
+    "travel": checks.flag,
+    "exclude": checks.path_patterns,
+    "units_per_actor": checks.attempts,
+    "ask_ahead": checks.attempts,
+}
 REVIEW: Final[Keys] = {
     "concurrency": checks.files_at_once,
     "include": checks.path_patterns,
@@ -104,6 +118,7 @@ TABLES: Final[Mapping[str, Keys]] = {
     "run": RUN,
     "review": REVIEW,
     "otel": OTEL,
+    "ray": RAY,
     "review.instructions": INSTRUCTION,
 }
 #: Fields whose names have a unit that the keys do not have.
@@ -128,7 +143,7 @@ _MUCH_MORE_SIMILAR: Final = 0.2
 
 
 #: Keys whose values are tables.
-_TABLE_NAMES: Final = ("providers", "run", "review", "otel", "limits", "retry", "prices", "models")
+_TABLE_NAMES: Final = ("providers", "run", "review", "otel", "ray", "limits", "retry", "prices", "models")
 
 
 def unknown_key(key: str, known: Iterable[str], *, is_table: bool = False) -> str:

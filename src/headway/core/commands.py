@@ -63,6 +63,7 @@ NoticeKind = Literal[
     "usage",
     "exhausted",
     "memory",
+    "cluster",
 ]
 
 

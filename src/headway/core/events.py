@@ -144,6 +144,14 @@ class SetMemoryPlaces(msgspec.Struct, frozen=True, gc=False):
     budget: float
 
 
+class SetClusterPlaces(msgspec.Struct, frozen=True, gc=False):
+    """So many units of a lane can run on a cluster. `why` is a text for a notice, or ""."""
+
+    lane: str
+    places: int
+    why: str = ""
+
+
 class Units(msgspec.Struct, frozen=True):
     """Units of a lane, by priority, then in the order of the fetch: the answer to `Fetch`, or work that comes by itself.
 
@@ -232,6 +240,7 @@ Event = (
     | HoldAccount
     | HoldLane
     | SetMemoryPlaces
+    | SetClusterPlaces
     | Share
     | Units
     | ExtraUnits

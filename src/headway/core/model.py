@@ -168,8 +168,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     group: int = 0
     #: How it is retried, if not as its lane says.
     retry: RetryPolicy | None = None
-    #: Whether an earlier run tried it.
-    tried: bool = False
+    #: Whether an attempt of an earlier run failed.
+    failed_before: bool = False
 
 
 class LimitReport(msgspec.Struct, frozen=True, gc=False):

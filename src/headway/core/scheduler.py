@@ -58,6 +58,7 @@ class Scheduler(RunState):
             events.HoldAccount: control.hold_account,
             events.HoldLane: control.hold_lane,
             events.SetMemoryPlaces: control.set_memory_places,
+            events.SetClusterPlaces: control.set_cluster_places,
             events.Share: control.share,
             events.Units: supply.units,
             events.ExtraUnits: supply.extra_units,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headway.display.formatting import count, duration
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 #: The lines of events that are not about one job.
 _OF_ENGINE: Final = frozenset({"away", "back", "stopping", "stopped", "started"})
@@ -43,8 +43,9 @@ def event_line(what: str, job: str, text: str, state: str, units: tuple[int, int
 
 def engine_table(
     jobs: Iterable[EngineJob], waiting: Iterable[str], left: Mapping[str, str], most: int
-) -> Table:
+) -> Group:
     """The jobs that run, those that wait for a place, and those that cannot run here."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
@@ -56,16 +57,14 @@ def engine_table(
         done = f"{job.good:,} of {job.total:,}"
         rate = f"{job.rate_per_s:.1f}/s"
         table.add_row(Text(job.name), done, f"{job.in_flight:,}", rate, duration(job.running_s))
+    lines = [f"{name} cannot run here: {reason}" for name, reason in left.items()]
     names = list(waiting)
     if names:
         more = len(names) - MOST_NAMES
-        table.add_row(
-            Text("waiting: " + ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else ""))
+        lines.append(
+            "waiting: " + ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
         )
-    for name, reason in left.items():
-        table.add_row(Text(f"{name} cannot run here: {reason}"))
     if not running and not names:
-        table.add_row(
-            Text(f"waiting for jobs (up to {most:,} at a time; 'headway submit FILE' hands one over)")
-        )
-    return table
+        lines.append(f"waiting for jobs (up to {most:,} at a time; 'headway submit FILE' hands one over)")
+    below = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
+    return Group(*([table] if running else []), *below)

@@ -25,6 +25,7 @@ from headway.core.unit_source import ListSource, answer
 from headway.core.unit_states import Status
 from headway.engine.flights import Flight
 from headway.engine.scheduler_driver import SchedulerDriver
+from headway.engine.sharing.cluster_places import ClusterHosts
 from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing, Look
 from headway.engine.sharing.process_sharing import ProcessSharing
 from headway.providers.error_messages import describe_exception
@@ -127,6 +128,8 @@ class Calls(SchedulerDriver):
         #: Called for every attempt after which the unit waits for another.
         self.requeued: Callable[[SubmittedCall, commands.Requeue], None] | None = None
         self._beside: ProcessSharing | None = None
+        self._cluster: ClusterHosts | None = None
+        self._cluster_places = 0
         self._next_look: asyncio.TimerHandle | None = None
 
     @property
@@ -176,8 +179,10 @@ class Calls(SchedulerDriver):
 
     def _open(self, lane: str) -> None:
         """What the scheduler decides on this occasion waits for the turn: the caller must not be called back from here."""
-        opened = events.OpenLane(self._spec_of(lane))
-        self._decided += self._scheduler.handle([opened], self._loop.time())
+        opened: list[events.Event] = [events.OpenLane(self._spec_of(lane))]
+        if self._cluster is not None:
+            opened.append(events.SetClusterPlaces(lane, self._cluster.places))
+        self._decided += self._scheduler.handle(opened, self._loop.time())
         if self._beside is not None:  # Before its first start.
             self._decided += self._scheduler.handle(self._beside.look(), self._loop.time())
         self.tell()
@@ -194,6 +199,20 @@ class Calls(SchedulerDriver):
         """Share all lanes with other calls of this process that use lanes of the same names, from now on."""
         self._beside = ProcessSharing(self._scheduler)
         self._look_beside()
+
+    def follow_cluster(self, hosts: ClusterHosts) -> None:
+        """Keep to what a cluster can run, from now on, in all lanes together."""
+        self._cluster, self._cluster_places = hosts, 0
+        self._look_at_cluster()
+
+    def _look_at_cluster(self) -> None:
+        if self._closed or self._cluster is None:
+            return
+        self._loop.call_later(LISTEN_S, self._look_at_cluster)
+        places = self._cluster.places
+        if self._scheduler.lanes and places != self._cluster_places:
+            self._cluster_places = places
+            self.tell(*(events.SetClusterPlaces(lane, places) for lane in self._scheduler.lanes))
 
     def _look_beside(self) -> None:
         if self._beside is not None and not self._closed:

@@ -34,11 +34,13 @@ from headway.engine.run_result import LaneStops, RunResult, state_after
 from headway.engine.run_spec import RunSpec
 from headway.engine.run_start import begin_events, count_unknown, end_text, restore_lanes, settings_of
 from headway.engine.scheduler_driver import SchedulerDriver
+from headway.engine.sharing.cluster_places import ClusterPlaces
 from headway.engine.sharing.lane_sharing import LISTEN_S, LaneSharing
 from headway.engine.sharing.memory_places import MemoryPlaces
 from headway.engine.unit_control import Reopened, UnitControl
 from headway.engine.units.held_units import HeldUnits
 from headway.engine.units.unit_cursors import Fetched, StoreSource
+from headway.errors import JobTaken
 from headway.stores import records
 from headway.stores.claims import ClaimNews
 from headway.stores.journal import Journal
@@ -70,6 +72,8 @@ class Engine(SchedulerDriver):
         self._growths = self._adding = 0
         #: Batches to be committed that look for units to add although no unit has ended.
         self._looks = 0
+        #: Requests that were in flight at the end and were cancelled.
+        self._cancelled = 0
         #: Why the job itself lets nothing more start (`RunSpec.stops`).
         self._stopped = ""
         self._reopened: Reopened = lambda: lambda: None
@@ -100,6 +104,8 @@ class Engine(SchedulerDriver):
                 await adapter.open()
             state = await self._work()
             return RunResult(state, self._view())
+        except JobTaken as error:
+            raise self._recorder.with_losses(error, self._cancelled) from None
         finally:
             self._leave_process()
             for adapter in adapters:
@@ -154,6 +160,9 @@ class Engine(SchedulerDriver):
         for event in self._memory.look(scheduler.lanes):
             scheduler.lanes[event.lane].fit_into_memory(event.places)
             self.tell(event)
+        self._cluster = ClusterPlaces(spec.lanes)
+        for change in self._cluster.look():
+            scheduler.lanes[change.lane].fit_into_cluster(change.places)
         self._sharing = LaneSharing(job.id, spec.weight, recorder.lanes, recorder.clock)
         announced = recorder.new_batch()
         announced.events += begin_events(job, self._totals, utc)
@@ -229,14 +238,14 @@ class Engine(SchedulerDriver):
             for timer in (self._wake, self._look):
                 if timer is not None:
                     timer.cancel()
-            in_flight = self._sender.in_flight
+            self._cancelled = self._sender.in_flight
             await self._sender.close()
             if not self._done.cancelled() and self._done.exception() is None:
                 self._recorder.learn()
                 self._recorder.finish_samples()
             await self._recorder.close()
         if self._recorder.failure is not None:
-            raise self._recorder.final_failure(in_flight)
+            raise self._recorder.failure
         lanes_alone = self._scheduler.mode == "run"
         state = state_after(reason, self._totals, cancelled=self._control.cancelled, lanes_alone=lanes_alone)
         if self._spec.first and reason == "complete" and self._totals.ended < self._totals.total:
@@ -495,7 +504,7 @@ class Engine(SchedulerDriver):
         requests, news = polled
         self._control.carry_out(requests)
         shares = [] if news is None else self._share(news)
-        self.tell(*shares, *self._memory.look(self._scheduler.lanes))
+        self.tell(*shares, *self._memory.look(self._scheduler.lanes), *self._cluster.look())
         self._recorder.commit()
 
     def _share(self, news: ClaimNews) -> list[events.Event]:

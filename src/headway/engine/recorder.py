@@ -75,6 +75,8 @@ class Recorder:
         self.clock.correct(self.store.clock_ahead_s())
         self.lanes: dict[str, LaneHandle] = {}
         self.failure: Exception | None = None
+        #: Results that are not on record, after `close`.
+        self._unrecorded = 0
         self._caching = False
         self._grow: Grow | None = None
         self._closing = False
@@ -144,6 +146,7 @@ class Recorder:
                 timer.cancel()
         await asyncio.to_thread(self._reader.close)
         await asyncio.to_thread(self._writer.close)
+        self._unrecorded = self._writer.unrecorded()
         await asyncio.sleep(0)  # For the callbacks of the last commits.
         self._release_holds()
 
@@ -232,12 +235,9 @@ class Recorder:
                 fetch.set_exception(error)
         self._on_failed(error)
 
-    def final_failure(self, in_flight: int) -> Exception:
-        """Why the records failed, at the end of the run. `in_flight`: how many requests were cancelled because of it."""
-        assert self.failure is not None
-        if isinstance(self.failure, JobTaken):
-            return with_losses(self.failure, self._writer.unrecorded(), in_flight)
-        return self.failure
+    def with_losses(self, error: JobTaken, cancelled: int) -> JobTaken:
+        """The error of a run that has lost its job, with what that costs. `cancelled`: how many requests were in flight."""
+        return with_losses(error, self._unrecorded, cancelled)
 
     def _from_thread(self, act: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(act)

@@ -34,11 +34,15 @@ done
 """
 
 
-class Guardian:
-    """The guardian of one pool. `mark` is the pool's mark."""
+#: Starts the script and leaves it: init is its parent then, and nobody who kills the owner's children finds it.
+_DETACHED: Final = 'exec 3<&0; /bin/sh -c "$1" headway-guardian "$2" <&3 3<&- & exit 0'
 
-    def __init__(self, mark: str) -> None:
-        self._mark = mark
+
+class Guardian:
+    """The guardian of one pool. `mark` is the pool's mark. `detached`: it is no child of its owner."""
+
+    def __init__(self, mark: str, *, detached: bool = False) -> None:
+        self._mark, self._detached = mark, detached
         self._shell: subprocess.Popen[bytes] | None = None
 
     @property
@@ -54,7 +58,7 @@ class Guardian:
         names = [*(f"-{group}" for group in groups), *(["-"] if starting else [])]
         line = " ".join(names).encode() + b"\n"
         for _ in range(2):
-            shell = self._shell = self._shell or _start(self._mark)
+            shell = self._shell = self._shell or _start(self._mark, detached=self._detached)
             assert shell.stdin is not None
             try:
                 os.write(shell.stdin.fileno(), line)
@@ -76,9 +80,10 @@ class Guardian:
             shell.wait()
 
 
-def _start(mark: str) -> subprocess.Popen[bytes]:
+def _start(mark: str, *, detached: bool) -> subprocess.Popen[bytes]:
+    script = (_DETACHED, "headway-guardian", _SCRIPT) if detached else (_SCRIPT, "headway-guardian")
     return subprocess.Popen(
-        ["/bin/sh", "-c", _SCRIPT, "headway-guardian", mark],
+        ["/bin/sh", "-c", *script, mark],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -37,6 +37,37 @@ OK: Final = 200
 Run = Callable[[Request, float], Awaitable[WorkResult]]
 
 
+class UnitPool(Protocol):
+    """A pool of worker processes, on this machine or elsewhere."""
+
+    async def run(
+        self,
+        payload: bytes,
+        timeout_s: float,
+        *,
+        fresh: bool = False,
+        began: Callable[[int], None] | None = None,
+    ) -> WorkResult:
+        """Run one unit."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether a worker was ever ready."""
+
+    async def warm(self) -> str:
+        """Start a worker for the first unit. Returns why none can be started, or ""."""
+
+    def watch(self, watcher: WorkerWatcher) -> None:
+        """Tell `watcher` of every process."""
+
+    async def close(self) -> None:
+        """End every worker."""
+
+
+#: Makes a pool of an entry point and the settings of a `ProcessPool`.
+MakePool = Callable[..., UnitPool]
+
+
 class PythonAdapter:
     """Calls a function for every unit. `check` starts a worker; otherwise nothing is started before the first unit.
 
@@ -63,7 +94,8 @@ class PythonAdapter:
             check = preflight_command(settings.preflight_command, settings.preflight_timeout_s, settings.env)
         self._preflight = PreflightRunner(check, canary=settings.preflight == "canary")
         self._watcher: WorkerWatcher | None = None
-        self._pool: ProcessPool | None = None
+        self._pool: UnitPool | None = None
+        self._make_pool: MakePool = self._process_pool
         self._local: _InProcess | None = None
         self._run: Run | None = None
 
@@ -132,9 +164,8 @@ class PythonAdapter:
             threads = self._settings.isolation == "thread"
             self._local = _InProcess(self._arguments, self._detector, threads=threads)
             return self._local.run
-        self._pool = ProcessPool(
+        self._pool = self._make_pool(
             self._entry(),
-            self._size,
             recycle_after=self._settings.recycle_after,
             memory_ceiling=self._settings.memory_ceiling,
             memory_limit=self._settings.memory_limit,
@@ -146,13 +177,28 @@ class PythonAdapter:
             self._pool.watch(self._watcher)
         return self._in_pool
 
+    def _process_pool(self, entry: EntryPoint, **settings: Any) -> UnitPool:
+        return ProcessPool(entry, self._size, **settings)
+
+    def use_pool(self, make_pool: MakePool) -> UnitPool:
+        """Run units in this pool. Called before anything else."""
+        with_root(self._root)
+        self._make_pool = make_pool
+        self._run = self._runner()
+        return self._pool_of()
+
+    @property
+    def hosts(self) -> Any:
+        """What says how many units can run elsewhere (`engine.sharing.cluster_places`); None: they run on this machine."""
+        return getattr(self._pool, "hosts", None)
+
     def watch_workers(self, watcher: WorkerWatcher) -> None:
         """Tell `watcher` of every process that is started from now on."""
         self._watcher = watcher
         if self._pool is not None:
             self._pool.watch(watcher)
 
-    def _pool_of(self) -> ProcessPool:
+    def _pool_of(self) -> UnitPool:
         assert self._pool is not None
         return self._pool
 

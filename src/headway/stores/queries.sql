@@ -211,6 +211,9 @@ SELECT notes.number, notes.note ->> '$.session_id', coalesce(notes.note ->> '$.d
 FROM notes LEFT JOIN attempts ON attempts.uid = notes.uid AND attempts.number = notes.number
 WHERE notes.uid = ? AND coalesce(note ->> '$.session_id', '') <> '' ORDER BY notes.number DESC LIMIT 1;
 
+-- name: failed_before
+SELECT DISTINCT uid FROM attempts WHERE uid IN (SELECT value FROM json_each(?)) AND outcome IN ('failed', 'timed_out');
+
 -- name: custom_id_of
 SELECT custom_id FROM units WHERE uid = ?;
 
@@ -1198,7 +1201,6 @@ SELECT job, wanted FROM submissions JOIN jobs ON jobs.id = submissions.job
 WHERE wanted = 1 OR state IN ('running', 'interrupted') ORDER BY submitted_utc, job;
 
 -- name: claim_submission
--- Where engines on several machines claim, the clock of the server counts.
 UPDATE submissions SET claimed_until = ?1 + ?2 WHERE job = ?3 AND claimed_until <= ?1 RETURNING job;
 
 -- name: forget_submission

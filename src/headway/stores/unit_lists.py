@@ -81,6 +81,11 @@ class UnitLists:
         rows = self._db.execute("ends_of", (json_of([uid(job, index) for index in indexes]),))
         return {number & LOWER: name for number, name, _ in rows}
 
+    def failed_before(self, job: int, indexes: Sequence[int]) -> set[int]:
+        """Those of these units of which an attempt has failed."""
+        rows = self._db.execute("failed_before", (json_of([uid(job, index) for index in indexes]),))
+        return {number & LOWER for (number,) in rows}
+
     def attempted_since(self, job: int, attempt: int, limit: int) -> tuple[list[int], int]:
         """The units with attempts that were recorded after this one, and the last recorded one of them, of any job."""
         rows = self._db.execute("attempted_since", (attempt, limit))

@@ -60,6 +60,13 @@ class AgentWork:
         if not programs and (self.options.worktree or self.options.collect):
             flag = "--worktree" if self.options.worktree else "--collect"
             raise UsageError(f"{flag} is for agents and programs, and this job has none", hint="leave it out")
+        away = [one for one in programs if command_of(one).executor == "ray" and self._config.ray.travel]
+        if away and (self.options.worktree or self.options.collect):
+            flag = "--worktree" if self.options.worktree else "--collect"
+            raise UsageError(
+                f"{flag}: the programs of {away[0].name} work on other machines",
+                hint="set [ray] travel = false if all nodes see this folder, or leave it out",
+            )
         unasked = [
             f"{provider.name} bypasses permissions: its agents run every command without being asked"
             for provider in programs

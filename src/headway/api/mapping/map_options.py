@@ -19,6 +19,7 @@ from headway.api.call_errors import note
 from headway.api.job_names import check_name
 from headway.api.lane_names import LaneNames, caller
 from headway.api.mapping.changed_items import ChangedItems
+from headway.config import checks
 from headway.config.argument_checks import (
     brief,
     must_be_number,
@@ -30,6 +31,7 @@ from headway.config.argument_checks import (
 )
 from headway.config.call_settings import Duration, Limits, Retry, limits_of, retry_of, seconds
 from headway.config.duration_setting import LONGEST_S
+from headway.config.kinds.python import MOST_ON_CLUSTER
 from headway.core import model
 from headway.core.model import Estimate
 from headway.errors import UsageError
@@ -67,7 +69,11 @@ class MapArguments(TypedDict, Generic[T], total=False):
         every start sets aside the most that a call of its lane has cost so far.
     isolation: where the callable runs. "process": in worker processes, whose death costs one attempt of one item;
         "thread"; "inline": on the event loop itself. Default: an asynchronous callable inline, any other in threads.
-    workers: the most processes (default: one a core).
+    executor: "ray" runs the callable in worker processes on the nodes of a Ray cluster: the same results, errors and crashes as with
+        isolation="process". A connection that the program has made (`ray.init`) is used; otherwise one is made for the run.
+    ray_address: the cluster: "auto" (default: one that runs here, or RAY_ADDRESS), "local" (one for this run), "ray://HOST:10001".
+    resources: what a call takes of a node: {"num_cpus": 1, "memory": "400MB"} (default: one CPU), and names of the cluster's own.
+    workers: the most processes (default: one a core; on Ray as many as the cluster takes).
     recycle_after: units after which a worker process is replaced; 0 is never.
     memory_ceiling: bytes of memory above which it is, between two units; 0 is never.
     memory_limit: bytes of memory above which it is killed in the midst of a unit; 0 is never. Only on Linux.
@@ -95,6 +101,9 @@ class MapArguments(TypedDict, Generic[T], total=False):
     max_wait: Duration
     max_cost: float
     isolation: Isolation | None
+    executor: Literal["ray"] | None
+    ray_address: str
+    resources: Mapping[str, Any]
     workers: int
     recycle_after: int
     memory_ceiling: int
@@ -335,7 +344,11 @@ class MapOptions:
             )
 
     def _isolate(self, choices: MapArguments[Any]) -> None:
-        self.isolation = choices.get("isolation")
+        self.executor = choices.get("executor")
+        if self.executor not in (None, "ray"):
+            raise UsageError(f"executor is {brief(self.executor)}", hint='use "ray", or leave it out')
+        self._on_ray(choices)
+        self.isolation = "process" if self.executor is not None else choices.get("isolation")
         self.workers = choices.get("workers", 0)
         self.recycle_after = choices.get("recycle_after", 0)
         self.memory_ceiling = choices.get("memory_ceiling", 0)
@@ -347,15 +360,29 @@ class MapOptions:
             must_be_whole(getattr(self, name), name, 0, f"use {kind}, 0 or more")
             if name in choices and self.isolation != "process":
                 raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
+        if self.executor is not None and choices.get("isolation") not in (None, "process"):
+            raise UsageError('executor="ray" uses processes', hint="leave isolation out")
         self.env = _variables(choices["env"]) if "env" in choices else None
         for name in ("env", "failure_logs", "limit_exit_codes"):
             if name in choices and self.isolation != "process":
                 raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
         self.detector = detector_of(choices.get("failure_logs"), choices.get("limit_exit_codes", ()))
         if self.isolation == "process":
-            self.workers = self.workers or os.cpu_count() or 1
+            usual = MOST_ON_CLUSTER if self.executor is not None else os.cpu_count() or 1
+            self.workers = self.workers or usual
             # A call that waits for a free process would hold a slot of its lane.
             self.concurrency = min(self.concurrency or self.workers, self.workers)
+
+    def _on_ray(self, choices: MapArguments[Any]) -> None:
+        for name in ("ray_address", "resources"):
+            if name in choices and self.executor is None:
+                raise UsageError(f"{name} is for a Ray cluster", hint='set executor="ray" too')
+        try:
+            self.ray_address = checks.ray_address(choices.get("ray_address", "auto"))
+            self.resources = checks.resources(dict(choices.get("resources", {})))
+        except ValueError as error:
+            name = "resources" if "resources" in choices else "ray_address"
+            raise UsageError(f"{name}: {error}") from None
 
     def limits_of(self, lane: str) -> model.LaneLimits:
         """The limits of a lane that is used for the first time."""

@@ -8,8 +8,10 @@ so a stream reads ahead of the results that were taken.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from headway.api.agents.directory_groups import groups_of
@@ -30,6 +32,7 @@ from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Settings
 from headway.engine.calls import Calls, SubmittedCall
 from headway.errors import UsageError
+from headway.executors.entry_point import main_script
 from headway.providers.http.timeout import TimeoutGroup
 from headway.providers.scrubber import Scrubber
 from headway.runtime.loops import is_cancellation, run_despite_cancellation
@@ -37,6 +40,7 @@ from headway.stores.records import State
 
 if TYPE_CHECKING:
     from headway.api.process_calls import ProcessCalls
+    from headway.executors.python_adapter import MakePool
 
 #: Items that are read before their calls start; of a stream, before the results of earlier ones are taken.
 AHEAD: Final = 1_000
@@ -92,6 +96,8 @@ class MapRun(Generic[T, R]):
         self._changes = options.changes
         self.codec = ValueCodec(options.returns, scrub=scrub)
         self._records: CallRecords | None = None
+        if self.isolated is not None and self.isolated.hosts is not None:
+            self.calls.follow_cluster(self.isolated.hosts)
         if options.db is None and options.named:
             self.calls.share_in_process()
         if options.db is not None:
@@ -392,4 +398,25 @@ def _isolated(
         memory_limit=options.memory_limit,
         detector=options.detector,
         env=options.env,
+        make_pool=None if options.executor is None else _pool_on_ray(options),
     )
+
+
+def _pool_on_ray(options: MapOptions) -> MakePool:
+    """Makes the pool on a Ray cluster. The folder of the script travels: the callable is imported from there."""
+    from headway.executors.on_ray.cluster import ClusterSettings, require_package
+    from headway.executors.on_ray.hosts import HostSettings
+    from headway.executors.on_ray.ray_pool import RayPool
+    from headway.executors.on_ray.resources import Resources
+
+    require_package()
+    taken, script = options.resources, main_script()
+    root = os.path.dirname(script[1]) if script is not None and script[0] == "path" else os.getcwd()
+    environ = {name: os.environ[name] for name in options.env or () if name in os.environ}
+    settings = HostSettings(
+        ClusterSettings(options.ray_address, root),
+        Resources(taken.num_cpus, taken.num_gpus, taken.memory, taken.custom),
+        options.workers,
+        environ=environ,
+    )
+    return partial(RayPool, settings)

@@ -29,7 +29,9 @@ LONGEST_VERSION: Final = 60
 def program_checks(config: Config, *, ask_version: bool) -> Iterator[Check]:
     """The checks of every program. `ask_version`: start agent CLIs for their versions."""
     for provider in config.providers.values():
-        if is_program(provider):
+        if is_program(provider) and command_of(provider).executor == "ray":
+            yield ok(f"{provider.name} program", builder_of(provider).verify(config, provider))
+        elif is_program(provider):
             yield _program(config, provider, ask_version=ask_version)
             if provider.kind in AGENT_NAMES and not provider.api_key_env:
                 yield _login(config, provider)

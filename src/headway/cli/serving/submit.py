@@ -1,4 +1,4 @@
-"""`headway submit FILE…`: stores a batch for the engines of a database, and sends nothing itself."""
+"""`headway submit FILE…`: stores a batch or a flow for the engines of a database, and sends nothing itself."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.run import counter, job_name, kind_of_input
-from headway.cli.shared.click_options import json_option, quiet_option, recipe_options, where_options
+from headway.cli.run import counter, job_name, kind_of_input, must_be_a_flow
+from headway.cli.shared.click_options import (
+    flow_options,
+    json_option,
+    quiet_option,
+    recipe_options,
+    where_options,
+)
 
 if TYPE_CHECKING:
     from headway.config import Config
@@ -18,11 +24,12 @@ if TYPE_CHECKING:
 
 @click.command(
     "submit",
-    short_help="Hand a batch to an engine ('headway serve').",
+    short_help="Hand a batch or a flow to an engine ('headway serve').",
     epilog="Example: headway submit requests.jsonl --max-cost 20",
 )
 @click.argument("files", type=click.Path(allow_dash=True), nargs=-1, required=True, metavar="FILE...")
 @recipe_options
+@flow_options
 @click.option("--name", callback=job_name, metavar="NAME", help="Name of the new job, for other commands.")
 @click.option("--max-cost", type=float, metavar="USD", help="Stop before the job costs more than this. 0 removes the cap.")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Start over as a new job, even if this file was run before.")
@@ -35,7 +42,7 @@ def command(files: tuple[str, ...], **flags: Any) -> int:
     the flags are those of 'headway run'; files that rows attach are stored, too. Nothing is sent from here, and no key is needed.
 
     Results stay in the database: 'headway export JOB' writes them, at any time and on any machine. The same file again finds its job; one that
-    has stopped is handed over again. Jobs that need programs or files of this machine are refused: flows, agents, worktrees.
+    has stopped is handed over again. Jobs that need programs or files of this machine are refused: agents, tools of flows, Python functions.
     """
     return _submit(files, **flags)
 
@@ -64,7 +71,8 @@ def _submit(
     if not quiet:
         workspace.warn_network_file_system(settings)
     options = IngestOptions(flags["fresh"], flags["skip_bad_rows"], counter(quiet), say, flags["name"])
-    flags |= {"more_files": files[1:], "out": None, "warn": say}
+    flags |= {"more_files": files[1:], "out": None, "warn": say, "as_json": as_json}
+    must_be_a_flow(kind, files[0], flags)
     with kind.open(files[0], sys.stdin.buffer if files == ("-",) else None, flags) as source:
         handed = hand_over(kind.with_named_providers(settings, source), source, options, max_cost)
     _show(settings, handed, quiet=quiet, as_json=as_json)
@@ -96,11 +104,14 @@ def _show(config: Config, handed: HandedOver, *, quiet: bool, as_json: bool) -> 
         return
     if handed.left_out:
         printing.say(f"{count(handed.left_out, 'bad row')} left out")
-    what = f"{count(job.total, 'unit')} for the next engine ('headway serve')"
+    size = count(job.total, "unit") if job.total else f"a {job.kind}"
+    what = f"{size} for the next engine ('headway serve')"
     if is_done:
         what = "already complete"
     elif handed.is_running:
         what = "already running"
+    elif handed.is_waiting:
+        what = f"waits already for an engine ('headway serve'): {size}"
     elif not handed.is_new:
         what = (
             f"submitted before, and handed over again: {job.good:,} of {job.total:,} units have their answers"

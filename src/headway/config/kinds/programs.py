@@ -11,7 +11,8 @@ import msgspec
 from headway.config import checks
 from headway.config.kinds.agent_rows import own_settings, working_directory
 from headway.config.kinds.provider_kind import ProviderKind, TableError
-from headway.config.settings import CommandConfig, ProviderConfig
+from headway.config.kinds.python import MOST_ON_CLUSTER
+from headway.config.settings import CommandConfig, ProviderConfig, UnitResources
 from headway.core.model import LaneLimits
 from headway.errors import UsageError
 
@@ -113,6 +114,9 @@ class CommandKind(ProviderKind):
             values.setdefault("model", os.path.basename(values["kind_settings"].command[0]))
         else:
             values.setdefault("model", DEFAULT_MODEL)
+        settings = values["kind_settings"]
+        if settings.executor != "ray" and settings.resources != UnitResources():
+            raise TableError("resources", 'only a cluster has them: set executor = "ray"')
         values["base_url"] = ""
         if "api_key_env" not in values:
             values["api_key_env"], values["key_optional"] = "", True
@@ -145,7 +149,8 @@ class CommandKind(ProviderKind):
 
     def lane_limits(self, provider: ProviderConfig, limits: LaneLimits) -> LaneLimits:
         """A few at once: a program takes memory and a core."""
-        size = command_of(provider).workers or WORKERS
+        settings = command_of(provider)
+        size = settings.workers or (MOST_ON_CLUSTER if settings.executor == "ray" else WORKERS)
         return msgspec.structs.replace(limits, max_concurrency=limits.max_concurrency or size)
 
     def check_row(self, payload: Any, provider: ProviderConfig, root: str) -> None:
@@ -185,6 +190,8 @@ _KEYS: Final = {
     "failure_logs": checks.below,
     "exit_codes": checks.exit_code_kinds,
     "memory_budget": checks.memory_budget,
+    "executor": checks.executor,
+    "resources": checks.resources,
 }
 _AGENT_KEYS: Final = {
     "max_turns": checks.count,

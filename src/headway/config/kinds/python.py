@@ -9,7 +9,7 @@ import msgspec
 
 from headway.config import checks
 from headway.config.kinds.provider_kind import ProviderKind, TableError
-from headway.config.settings import ProviderConfig, WorkersConfig
+from headway.config.settings import ProviderConfig, UnitResources, WorkersConfig
 from headway.core.model import LaneLimits
 
 
@@ -19,8 +19,14 @@ def workers_of(provider: ProviderConfig) -> WorkersConfig:
     return provider.kind_settings
 
 
+#: The most units at once on a cluster, unless configured. How many there really are follows from its resources.
+MOST_ON_CLUSTER: Final = 10_000
+
+
 def size_of(workers: WorkersConfig) -> int:
-    """How many units run at once: one for each core, unless configured."""
+    """How many units run at once: one for each core, or as many as a cluster takes, unless configured."""
+    if workers.executor == "ray":
+        return workers.workers or MOST_ON_CLUSTER
     return workers.workers or os.cpu_count() or 1
 
 
@@ -66,8 +72,12 @@ class PythonKind(ProviderKind):
 
 def _check(workers: WorkersConfig) -> None:
     """Settings that need worker processes are errors with threads and inline calls."""
+    if workers.executor != "ray" and workers.resources != UnitResources():
+        raise TableError("resources", 'only a cluster has them: set executor = "ray"')
     if workers.isolation == "process":
         return
+    if workers.executor == "ray":
+        raise TableError("isolation", "on a cluster units run in processes: leave it out")
     if workers.recycle_after or workers.memory_ceiling or workers.memory_limit:
         raise TableError("isolation", 'only processes can be replaced: set it to "process"')
     if workers.env is not None:
@@ -89,5 +99,7 @@ PYTHON: Final = PythonKind(
         "failure_logs": checks.below,
         "limit_exit_codes": checks.exit_codes,
         "env": checks.variables,
+        "executor": checks.executor,
+        "resources": checks.resources,
     },
 )

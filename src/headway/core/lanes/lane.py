@@ -66,7 +66,8 @@ class LaneState:
     """State and policy of one lane."""
 
     __slots__ = (
-        "account", "breaker", "broke", "cap", "caution", "crowded_out", "disbelieved", "doubt", "failed", "flight", "flight_s", "gauge", "good_seq", "hold", "in_flight",
+        "account", "breaker", "broke", "cap", "caution", "cluster_places", "crowded_out", "disbelieved", "doubt", "failed", "flight", "flight_s", "gauge",
+        "good_seq", "hold", "in_flight",
         "invalid_run", "key", "lane_budgets", "limits", "limits_announced", "memory_announced", "memory_places", "order", "parked", "queue", "refused",
         "refused_at", "rendering", "reported", "sent", "seq", "shortage", "spec", "steps", "stock", "stopped", "succeeded", "traffic",
         "unanswered", "unit_costs", "unwritten", "wake_at", "window", "windows",
@@ -126,6 +127,8 @@ class LaneState:
         #: How many fit into the memory that its processes may take; None: any number.
         self.memory_places: int | None = None
         self.memory_announced = False
+        #: How many can run on the cluster that it uses; None: it uses none.
+        self.cluster_places: int | None = None
         #: This job's places of a number in flight that several jobs share.
         self.cap = SharedCap()
         #: How many were in flight at the latest refusals, while no limit is known.
@@ -190,13 +193,18 @@ class LaneState:
 
     @property
     def _most(self) -> int | None:
-        """How many may be in flight by the settings, or by what fits into memory; None: any number."""
-        configured, fitting = self.limits.settings.max_concurrency or None, self.memory_places
-        return min(configured, fitting) if configured and fitting else configured or fitting
+        """How many may be in flight by the settings, by what fits into memory and into the cluster; None: any number."""
+        found = (self.limits.settings.max_concurrency, self.memory_places, self.cluster_places)
+        return min((most for most in found if most), default=None)
 
     def fit_into_memory(self, places: int | None) -> None:
         """So many processes fit into memory. Those that run stay."""
         self.memory_places = places
+        self.cap.configure(self.window, self._most)
+
+    def fit_into_cluster(self, places: int) -> None:
+        """So many can run on the cluster. Those that run stay."""
+        self.cluster_places = places
         self.cap.configure(self.window, self._most)
 
     def learn(

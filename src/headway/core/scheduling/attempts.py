@@ -228,7 +228,7 @@ class Attempts:
             return True
         if kind in THROTTLES:
             return False
-        return entry.outvoted or (entry.unit.tried and not is_lanes_fault(outcome))
+        return entry.outvoted or (entry.unit.failed_before and not is_lanes_fault(outcome))
 
     def _throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
         """The lane learns from a refusal; a notice reports what users should know."""

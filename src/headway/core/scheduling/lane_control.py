@@ -11,6 +11,7 @@ from headway.core.model import LaneBudget, Usage
 from headway.core.reasons import (
     HoldTooLong,
     LaneBudgetSpent,
+    LimitDisproved,
     LimitsInForce,
     MemoryBinds,
     OthersGone,
@@ -115,6 +116,14 @@ class LaneControl:
             self._run.notice(lane, "memory", MemoryBinds(event.places, event.each, event.budget))
         self._run.dirty[lane.key] = lane
 
+    def set_cluster_places(self, event: events.SetClusterPlaces, now: float) -> None:
+        """Keep to what the cluster can run."""
+        lane = self._run.lanes[event.lane]
+        lane.fit_into_cluster(event.places)
+        if event.why:
+            self._run.notice(lane, "cluster", ProviderMessage(event.why))
+        self._run.dirty[lane.key] = lane
+
     def check_hold(self, lane: LaneState, now: float) -> None:
         """Report a hold that came with the record of the lane, and the end of a hold."""
         hold = lane.hold
@@ -154,7 +163,11 @@ class LaneControl:
         lane = self._run.lanes[event.lane]
         if event.owed:
             lane.limits.owe(event.owed, now)
+        disproved = lane.limits.disproved
         lane.share(event.grant, now)
+        if lane.limits.disproved is not None and disproved is None:
+            wrong = lane.limits.disproved
+            self._run.notice(lane, "limit", LimitDisproved(wrong.dimension, wrong.configured, wrong.found))
         if event.anew:
             lane.limits.begin_anew(now)
         self._run.dirty[lane.key] = lane

@@ -43,6 +43,7 @@ NOTED_LEVELS: Final[dict[str, LogLevel]] = {
     "breaker_opened": "warning",
     "exhausted": "warning",
     "memory": "warning",
+    "cluster": "warning",
     "usage": "warning",
     "stopped": "error",
 }

@@ -208,8 +208,22 @@ class StoreSource:
             event = RestUnits(self._drain(reading, command.n))
         return Fetched(event, dict(self._left))
 
+    def _with_past(self, store: Store, units: list[Unit]) -> list[Unit]:
+        """Of units that an earlier run tried, only those have failed of which an attempt has: others were refused, or are lost."""
+        tried = [unit.index for unit in units if unit.failed_before]
+        if not tried:
+            return units
+        failed = store.lists.failed_before(self._job, tried)
+        return [
+            structs.replace(unit, failed_before=False)
+            if unit.failed_before and unit.index not in failed
+            else unit
+            for unit in units
+        ]
+
     def _with_edges(self, store: Store, units: list[Unit]) -> list[Unit]:
         """The same units, with what they wait for. An edge to a unit that has succeeded is satisfied, and is left out."""
+        units = self._with_past(store, units)
         if not (self._has_edges or self._grows) or not units:
             return units
         indexes = [unit.index for unit in units]
@@ -253,7 +267,7 @@ class StoreSource:
             exclusive=unit.exclusive,
             group=unit.group,
             retry=unit.retry,
-            tried=unit.tried,
+            failed_before=unit.failed_before,
         )
 
     def _fetch_units(self, command: Fetch, store: Store) -> Units:
@@ -416,7 +430,7 @@ def unit_of(row: PendingUnit, route: UnitRoute, *, open_input: bool = False) -> 
     return Unit(
         row.index, route.lane, estimate, row.priority, chars=chars, family=family, output_usd=output_usd,
         input_most=most, input_usd=input_usd if most else 0.0, open_input=open_input and bool(most),
-        tried=row.attempts > 0,
+        failed_before=row.attempts > 0,
     )  # fmt: skip
 
 

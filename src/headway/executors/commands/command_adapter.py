@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -20,6 +20,7 @@ from headway.executors.commands.agent_session import AgentSession
 from headway.executors.commands.agent_task import AgentTask, task_of
 from headway.executors.commands.any_program import filled
 from headway.executors.commands.clis.cli_contract import AgentCli
+from headway.executors.commands.output_lines import LineReader
 from headway.executors.commands.program import Program, ProgramEnd, run_program
 from headway.executors.commands.program_environment import ProgramEnvironment
 from headway.executors.commands.running_programs import RunningPrograms
@@ -43,6 +44,29 @@ AGENT_BYTES: Final = 400e6
 TRACEPARENT: Final = b"TRACEPARENT"
 
 Judge = Callable[[ProgramEnd], WorkResult]
+
+
+class ProgramRunner(Protocol):
+    """Runs programs, on this machine or elsewhere."""
+
+    #: What says how many can run (`engine.sharing.cluster_places`); None: they run on this machine.
+    hosts: Any
+
+    async def run(
+        self, program: Program, reader: LineReader | None, started: Callable[[int], None]
+    ) -> ProgramEnd:
+        """Run a program. Raises OSError if it cannot be started, `ProgramLost` if it ended elsewhere in an unknown way."""
+
+    async def close(self) -> None:
+        """End everything."""
+
+
+class ProgramLost(Exception):
+    """No program can be run there (`not_started`), or the machine that ran it is gone."""
+
+    def __init__(self, text: str, *, not_started: bool = False) -> None:
+        super().__init__(text)
+        self.not_started = not_started
 
 
 class _Start(msgspec.Struct, frozen=True):
@@ -89,6 +113,24 @@ class CommandAdapter:
         self._chooses_ids = cli is not None and cli.takes_session_id
         #: What its programs take of the memory, and may take.
         self.memory = MemoryGauge(settings.memory_budget, None if cli is None else AGENT_BYTES)
+        #: Where programs run; None: on this machine.
+        self._elsewhere: ProgramRunner | None = None
+
+    def use_runner(self, runner: ProgramRunner) -> None:
+        """Run programs there. Called before anything else. What they take of a machine's memory is not ours to measure."""
+        self._elsewhere = runner
+        self.memory = MemoryGauge(0.0, None)
+        self._programs = RunningPrograms(self._mark, self._programs.name, guarded=False)
+
+    async def check(self) -> None:
+        """Before a run: whether programs can run where they should."""
+        if self._elsewhere is not None:
+            await self._elsewhere.hosts.connect()
+
+    @property
+    def hosts(self) -> Any:
+        """What says how many programs can run elsewhere; None: they run on this machine."""
+        return None if self._elsewhere is None else self._elsewhere.hosts
 
     def watch_workers(self, watcher: WorkerWatcher) -> None:
         """Tell `watcher` of every program and its end."""
@@ -103,6 +145,8 @@ class CommandAdapter:
 
     async def close(self) -> None:
         """End the guardian. Every program has ended with its attempt."""
+        if self._elsewhere is not None:
+            await self._elsewhere.close()
         self.end_guardian()
 
     def end_guardian(self) -> None:
@@ -203,10 +247,13 @@ class CommandAdapter:
                 lines.started(group)
 
         try:
-            result = judge(await run_program(program, lines, started))
+            run = run_program if self._elsewhere is None else self._elsewhere.run
+            result = judge(await run(program, lines, started))
             watch.failed = result.end in ("crash", "timeout")
         except OSError as error:
             return run_outcome.not_started(start.argv[0], task.directory, error)
+        except ProgramLost as error:
+            return run_outcome.lost(str(error), not_started=error.not_started)
         finally:
             watch.ended()
             for end_measuring in unwatch:

@@ -53,6 +53,14 @@ def not_started(program: str, directory: str, error: OSError) -> WorkResult:
     return WorkResult("error", outcome=Outcome(Kind.AUTH, message=text, not_started=True))
 
 
+def lost(text: str, *, not_started: bool) -> WorkResult:
+    """The machine that ran the program is gone, or there is none to run it."""
+    if not_started:
+        return WorkResult("error", outcome=Outcome(Kind.AUTH, message=text, not_started=True))
+    death = Death(None, text)
+    return WorkResult("crash", outcome=crashed(death, 0.0, 0, b""), death=death)
+
+
 def of_command(end: ProgramEnd, settings: CommandConfig, timeout_s: float, max_answer: int) -> WorkResult:
     """The result of any program: exit code 0 is a success."""
     if end.late or end.code != 0:

@@ -21,11 +21,12 @@ _DELAY_S: Final = 0.05
 class RunningPrograms:
     """The programs of one owner, which `name` names in the records. Event loops of several threads may share it."""
 
-    def __init__(self, mark: str, name: str) -> None:
-        self.name = name
+    def __init__(self, mark: str, name: str, *, detached: bool = False, guarded: bool = True) -> None:
+        self.name, self.mark = name, mark
         #: Records the programs as workers, if there are records.
         self.watcher: WorkerWatcher | None = None
-        self._guardian = Guardian(mark)
+        #: None: they run on other machines, which guard them.
+        self._guardian = Guardian(mark, detached=detached) if guarded else None
         self._lock = threading.Lock()
         #: Programs that run or are about to start, and the groups of those that have one.
         self._count = 0
@@ -37,7 +38,7 @@ class RunningPrograms:
         """A program is about to start."""
         with self._lock:
             self._count += 1
-            if self._count == 1:
+            if self._count == 1 and self._guardian is not None:
                 self._guardian.watch((), starting=True)
         return ProgramWatch(self, log)
 
@@ -58,12 +59,14 @@ class RunningPrograms:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            self._guardian.watch(())
+            if self._guardian is not None:
+                self._guardian.watch(())
 
     def close(self) -> None:
         """End the guardian. Every program has ended."""
         with self._lock:
-            self._guardian.close()
+            if self._guardian is not None:
+                self._guardian.close()
 
     def _tell_soon(self) -> None:
         if self._timer is None or self._loop is None or self._loop.is_closed():
@@ -73,7 +76,7 @@ class RunningPrograms:
     def _tell(self) -> None:
         with self._lock:
             self._timer = None
-            if self._count:
+            if self._count and self._guardian is not None:
                 self._guardian.watch(self._groups, starting=True)
 
 

@@ -28,9 +28,10 @@ RECONNECT_S: Final = 3
 LEAVE_S: Final = 0.1
 #: How long a writer waits for the transaction of another process, as with SQLite.
 LOCK_S: Final = 10
-#: A process that stops in the middle of a transaction, or whose packets are lost there, holds up all others for no longer than this.
-#: Less than `LOCK_S`.
+#: A process that stops in the middle of a transaction holds up all others for no longer than this. Less than `LOCK_S`.
 IDLE_S: Final = 5
+#: And one whose machine does not answer any more, for no longer than this. The server asks each second.
+VANISHED_S: Final = 3
 #: A connection whose packets are lost is given up after so long: what was sent is not confirmed, or no answer comes and the server is
 #: not there any more. A new one can be made as soon as the network is back, while the packets of the old one are repeated more and more rarely.
 LOST_S: Final = 8
@@ -47,6 +48,10 @@ SET client_encoding TO 'UTF8';
 SET synchronous_commit TO on;
 SET lock_timeout TO '{lock_s}s';
 SET idle_in_transaction_session_timeout TO '{idle_s}s';
+SET tcp_keepalives_idle TO 1;
+SET tcp_keepalives_interval TO 1;
+SET tcp_keepalives_count TO {vanished_s};
+SET tcp_user_timeout TO '{vanished_s}s';
 SET enable_seqscan TO off;
 SET enable_hashjoin TO off;
 SET enable_mergejoin TO off;
@@ -112,6 +117,7 @@ def connect(
         schema=sql.Identifier(address.schema).as_string(None),
         lock_s=LOCK_S,
         idle_s=IDLE_S,
+        vanished_s=VANISHED_S,
         read_only="on" if read_only else "off",
     )
     try:

@@ -176,7 +176,7 @@ class PostgresDatabase:
             number, may_write = begin_turn(
                 self.connection, self.address, f"SELECT pg_current_xact_id(), {fence}"
             )
-        except errors.LockNotAvailable as error:  # The process that has its turn does not go on.
+        except errors.LockNotAvailable as error:  # A run sits that out, as if the server were away.
             raise StoreAway(str(explanation(self.address, error))) from None
         if self._fence is not None and not may_write:
             self.connection.execute("ROLLBACK")

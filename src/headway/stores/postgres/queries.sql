@@ -142,6 +142,7 @@ WHERE (?2 IS NULL OR status IN (SELECT json_array_elements_text(?2::json)))
 ORDER BY asked.key;
 
 -- name: claim_submission
+-- Engines on several machines claim: the clock of the server counts.
 UPDATE submissions SET claimed_until = extract(epoch FROM clock_timestamp())::double precision + ?2::double precision
 WHERE job = ?3::bigint AND ?1::double precision IS NOT NULL
     AND claimed_until <= extract(epoch FROM clock_timestamp())::double precision RETURNING job;

@@ -10,6 +10,7 @@ from headway.config import Config, ProviderConfig
 from headway.config.kinds.programs import DEFAULT_MODEL, command_of
 from headway.errors import ConfigError
 from headway.providers.scrubber import Scrubber
+from headway.wiring.builders.on_ray import run_program_on_ray
 from headway.wiring.builders.provider_builder import Built, ProviderBuilder
 
 
@@ -36,6 +37,9 @@ class CommandBuilder(ProviderBuilder):
             Scrubber(secrets),
             provider.max_answer_bytes,
         )
+        if command_of(provider).executor == "ray":
+            run_program_on_ray(adapter, config, provider)
+            return Built(adapter, adapter.check)
         return Built(adapter)
 
     def verify(self, config: Config, provider: ProviderConfig) -> str:
@@ -44,7 +48,8 @@ class CommandBuilder(ProviderBuilder):
 
         settings = command_of(provider)
         place = f"{config.path or 'headway.toml'}: providers.{provider.name}"
-        if name := missing_program(settings):
+        on_ray = settings.executor == "ray"
+        if not on_ray and (name := missing_program(settings)):
             raise ConfigError(
                 f"{place}: there is no program '{name}'", hint="install it, or name it with command = [...]"
             )
@@ -59,4 +64,6 @@ class CommandBuilder(ProviderBuilder):
                 f"{place}.directory: {settings.directory} is not a directory",
                 hint="create it, or name another directory",
             )
-        return f"{settings.command[0]} is there"
+        return (
+            f"{settings.command[0]} runs on the nodes of Ray" if on_ray else f"{settings.command[0]} is there"
+        )

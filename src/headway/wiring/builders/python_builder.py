@@ -16,6 +16,7 @@ from headway.config.kinds.python import size_of, workers_of
 from headway.config.settings import ToolWorkersConfig
 from headway.errors import ConfigError
 from headway.providers.scrubber import Scrubber
+from headway.wiring.builders.on_ray import run_function_on_ray
 from headway.wiring.builders.provider_builder import Built, ProviderBuilder
 
 
@@ -47,6 +48,8 @@ class PythonBuilder(ProviderBuilder):
             Scrubber(secrets),
             provider.max_answer_bytes,
         )
+        if workers.executor == "ray":
+            run_function_on_ray(adapter, config, provider)
         return Built(adapter, adapter.check)
 
     def verify(self, config: Config, provider: ProviderConfig) -> str:
@@ -55,6 +58,8 @@ class PythonBuilder(ProviderBuilder):
         if isinstance(workers, ToolWorkersConfig):  # The flow was checked.
             return f"tools in {workers.target}"
         _check_workers(workers, str(config.root), _place(config, provider))
+        if workers.executor == "ray":
+            return f"{workers.target} was found here; units run on Ray"
         return f"{workers.target} was found ({size_of(workers)} × {workers.isolation})"
 
 

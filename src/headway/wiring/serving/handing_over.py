@@ -11,17 +11,18 @@ from headway.jobs.base import IngestOptions, JobSource
 from headway.jobs.find_or_add import claimed, clear_remains, find_or_add, ingest, predecessors_of, siblings_of
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.serving.suitability import route_check
+from headway.wiring.serving.suitability import must_suit, route_check
 from headway.wiring.store_access import job_lock, job_places, open_store
 
 
 class HandedOver(NamedTuple):
-    """A job that engines may take. `left_out`: bad rows that were left out."""
+    """A job that engines may take. `is_waiting`: it was one before. `left_out`: bad rows that were left out."""
 
     job: Job
     is_new: bool
     is_running: bool
     left_out: int = 0
+    is_waiting: bool = False
 
 
 def hand_over(
@@ -44,10 +45,9 @@ def _found_or_new(config: Config, store: Store, source: JobSource, options: Inge
         clear_remains(store, source.digest, locks)
         job, is_new = find_or_add(store, config, source, "", options=options)
         if not is_new and job.state != "ingesting":
-            check = route_check(config, source.path)
-            for route in store.routes(job.id):
-                check(route.provider, route.model)
-            return HandedOver(job, False, job_places(config).is_live(job.name))
+            must_suit(config, store, job)
+            waits = store.submissions.open().get(job.id, False)
+            return HandedOver(job, False, job_places(config).is_live(job.name), is_waiting=waits)
         with claimed(store, job, locks, is_new=is_new) as is_ours:
             # Not new: its process has just finished or died. Try again.
             if is_new and is_ours:
@@ -65,6 +65,7 @@ def _taken_in(
         job, left_out = ingest(
             store, config, source, job, options=options, check=check, siblings=siblings, predecessors=predecessors,
         )  # fmt: skip
+        must_suit(config, store, job)
     except BaseException:
         store.forget(job.id)
         raise

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from headway.config import Config, kind_of, with_overrides
 from headway.errors import HeadwayError, UsageError
 from headway.jobs.base import JobKind
+from headway.jobs.kinds import run_kind_of
 from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.run_plan import check_route
 
 #: The kinds of job that need nothing but their records.
-_BY_RECORDS = ("batch",)
+_BY_RECORDS = ("batch", "flow")
+#: How the providers of a flow's tools begin.
+_TOOL = "tool:"
 #: Which providers are reached over the network.
 _REMOTE_ALSO = ("bedrock",)
 
@@ -31,12 +34,22 @@ def route_check(config: Config, path: str) -> Callable[[str, str], None]:
 
     def check(provider: str, model: str) -> None:
         if needs_machine(config, provider):
+            what = "its tools are" if provider.startswith(_TOOL) else f"provider '{provider}' is for"
             raise UsageError(
-                f"provider '{provider}' runs programs and files of this machine, which an engine elsewhere has not",
+                f"{what} programs and files of this machine, which an engine elsewhere has not",
                 hint=f"run it here: headway run {path}",
             )
 
     return check
+
+
+def must_suit(config: Config, store: Store, job: Job) -> None:
+    """Raise if a unit of a job, one that it may get later included, needs programs and files of this machine."""
+    config = run_kind_of(job).with_providers(config, job)
+    check = route_check(config, job.input)
+    for route in store.routes(job.id):
+        if route.provider in config.providers:
+            check(route.provider, route.model)
 
 
 def needs_machine(config: Config, provider: str) -> bool:
@@ -52,8 +65,9 @@ def why_not_here(config: Config, store: Store, job: Job, environ: Mapping[str, s
     cap = job.settings.get("run", {}).get("max_cost_usd", 0.0)
     if cap and not config.run.max_cost_usd:
         config = with_overrides(config, max_cost=cap)  # Needs prices.
-    check = check_route(config, environ)
     try:
+        config = run_kind_of(job).with_providers(config, job)
+        check = check_route(config, environ)
         for route in store.routes(job.id):
             if route.provider not in config.providers:
                 return (

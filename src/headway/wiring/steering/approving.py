@@ -14,6 +14,7 @@ from headway.flows.running.flow_form import form_of
 from headway.flows.running.recorded_run import is_done
 from headway.stores.records import Job
 from headway.stores.store import Store
+from headway.stores.submissions import SERVED
 from headway.wiring.steering import control_requests
 
 
@@ -35,6 +36,8 @@ class NodeApproval(msgspec.Struct, frozen=True):
     goes_on: bool
     #: Whether it had been rejected before: then a later run goes on with it.
     was_rejected: bool
+    #: Whether the next engine takes the job: its last run was one of an engine.
+    is_handed_over: bool = False
 
     def fields(self) -> dict[str, Any]:
         """It as JSON."""
@@ -43,6 +46,7 @@ class NodeApproval(msgspec.Struct, frozen=True):
             "units": list(self.units),
             "approved": self.approved,
             "running": self.goes_on,
+            **({"handed_over": True} if self.is_handed_over else {}),
         }
 
     def text(self) -> str:
@@ -50,6 +54,8 @@ class NodeApproval(msgspec.Struct, frozen=True):
         done = _done(self.job, self.units, approved=self.approved)
         if self.goes_on and self.was_rejected:
             return f"{done}; once this run has ended, to go on: headway resume {self.job}"
+        if self.is_handed_over:
+            return f"{done}; the next engine goes on ('headway serve')"
         return f"{done}; it goes on" if self.goes_on else f"{done}; to go on: headway resume {self.job}"
 
 
@@ -63,7 +69,10 @@ def answer_node(config: Config, store: Store, job: Job, given: GivenAnswer) -> N
     approvals.record(store, job, units, approved=not given.reject, answer=value, note=given.note)
     names = [one.unit for one in units]
     goes_on = _tell(config, store, job, _done(job.name, names, approved=not given.reject))
-    return NodeApproval(job.name, names, not given.reject, goes_on, bool(units[0].rejected))
+    is_handed_over = not goes_on and bool(job.settings.get(SERVED))
+    if is_handed_over:
+        store.submissions.add(job.id, time.time())
+    return NodeApproval(job.name, names, not given.reject, goes_on, bool(units[0].rejected), is_handed_over)
 
 
 def _done(job: str, units: Sequence[str], *, approved: bool) -> str:

@@ -50,6 +50,10 @@ const fromZero = (plot, __, most) => {
   return [0, Math.max(1, Math.min(most || 0, limit ? PEAK * limit : Infinity) * 1.12)];
 };
 
+// Whether the label of an instant would stick out on the right.
+const LABEL_HALF = 25;
+const isCut = (plot, at) => plot.valToPos(at, "x") > plot.over.clientWidth - LABEL_HALF;
+
 export class LanePlot {
   // `series` are { label, kind: "area" | "step" | "line" }; `overlay(plot)` draws over the plot; `readout` shows the values under the pointer.
   constructor(place, { series, height, readout, unit, overlay }) {
@@ -88,7 +92,7 @@ export class LanePlot {
       width: this.place.clientWidth, height: this.height, padding: [6, 0, 0, 0], legend: { show: false },
       cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
       scales: { x: { time: true }, y: { range: fromZero } },
-      axes: [{ ...axis, size: 22, space: 90, values: (_, splits, __, ___, step) => splits.map((at) => localTime(at, step < 60).split(" ").pop()) },
+      axes: [{ ...axis, size: 22, space: 90, values: (plot, splits, _, __, step) => splits.map((at) => (isCut(plot, at) ? "" : localTime(at, step < 60).split(" ").pop())) },
         { ...axis, size: 44, space: 24, values: (_, splits) => splits.map(compact) }],
       series: [{}, ...this.series.map((one) => this.line(uPlot, one, c))],
       hooks: { drawClear: this.overlay?.behind ? [(plot) => this.overlay.behind(plot, c)] : [], draw: this.overlay?.above ? [(plot) => this.overlay.above(plot, c)] : [], setCursor: [(plot) => this.say(plot)] },

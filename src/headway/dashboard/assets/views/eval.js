@@ -50,6 +50,7 @@ class EvalView {
   draw(answer) {
     this.columns = asList(answer.columns);
     if (answer.totals) this.drawTotals(answer);
+    else if (!this.figures) this.reloadSoon(); // They are being counted.
     for (const row of answer.rows) this.drawRow(row);
     show(this.more, Boolean(this.next));
     show(this.matrix, this.rows.size > 0);
@@ -107,7 +108,11 @@ class EvalView {
     if (this.state === undefined) this.state = state;
     if (this.state === state || this.timer) return;
     this.state = state;
-    this.timer = setTimeout(() => { this.timer = 0; if (!this.closed) this.reload(); }, REFRESH_MS);
+    this.reloadSoon();
+  }
+
+  reloadSoon() {
+    if (!this.timer) this.timer = setTimeout(() => { this.timer = 0; if (!this.closed) this.reload(); }, REFRESH_MS);
   }
 
   close() {

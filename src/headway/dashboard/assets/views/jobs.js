@@ -110,7 +110,7 @@ class JobLine {
     setText(this.cost, money(row.cost_usd));
     const troubles = asList(row.trouble).filter((one) => one.level !== "info"), more = troubles.length - MOST_TROUBLES;
     show(this.trouble, troubles.length > 0);
-    setText(this.trouble, [...troubles.slice(0, MOST_TROUBLES).map((one) => one.what), more > 0 ? `${more} more` : null].filter(Boolean).join(" · "));
+    setText(this.trouble, [...troubles.slice(0, MOST_TROUBLES).map((one) => one.what.replace(/\.$/, "")), more > 0 ? `${more} more` : null].filter(Boolean).join(" · "));
     setAttribute(this.trouble, "class", "first-trouble is-" + (troubles[0]?.level || "info"));
     if (this.created !== row.created_utc) {
       this.created = row.created_utc;

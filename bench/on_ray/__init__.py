@@ -1,0 +1,1 @@
+"""The section `ray`: short tasks on a Ray cluster, beside bare Ray."""

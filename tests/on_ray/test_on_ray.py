@@ -1,0 +1,55 @@
+"""Everything that starts Ray: one namespace, one cluster of two nodes, all tests beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from tests.on_ray import room
+
+from headway.config import checks
+from headway.errors import ConfigError
+from headway.executors.on_ray import cluster
+from headway.executors.on_ray.resources import Resources
+
+
+def test_units_on_a_real_cluster() -> None:
+    if reason := room.missing():
+        if os.environ.get("CI") and "package" not in reason:
+            pytest.fail(reason)
+        pytest.skip(reason)
+    done = room.run_inside("tests/on_ray/inside", "tests/contract/test_executors.py", "-q", "--durations=8")
+    assert done.returncode == 0, f"{done.stdout[-12_000:]}\n{done.stderr[-4_000:]}"
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout.splitlines()[-1]
+
+
+def test_headway_does_not_import_ray() -> None:
+    text = "import sys, headway, headway.cli, headway.wiring.builders; headway.map; sys.exit('ray' in sys.modules)"
+    subprocess.run([sys.executable, "-P", "-c", text], check=True, timeout=60)
+
+
+def test_a_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError) as raised:
+        cluster.require_package()
+    assert "ray" in raised.value.message
+    assert "[ray]'" in str(raised.value.hint)
+
+
+def test_how_many_units_fit_into_what_is_free() -> None:
+    unit = Resources(num_cpus=0.5, memory=400_000_000, custom={"disk": 2})
+    assert unit.fitting({"CPU": 4, "memory": 1e9, "disk": 100}) == 2
+    assert unit.fitting({"CPU": 4, "memory": 1e9}) == 0
+    assert Resources(num_cpus=0).fitting({}) is None
+    assert str(unit) == "num_cpus 0.5, memory 400 MB, disk 2"
+
+
+def test_resources_are_amounts() -> None:
+    made = checks.resources({"num_cpus": 2, "memory": "400MB", "gpu_a": 1})
+    assert (made.num_cpus, made.memory, made.custom) == (2.0, 400_000_000, {"gpu_a": 1.0})
+    for wrong in ("2", {"num_cpus": -1}, {"memory": "much"}, {"num_cpus": True}, {"num_cpus": 0}):
+        with pytest.raises(ValueError, match=r"expected|must take"):
+            checks.resources(wrong)
