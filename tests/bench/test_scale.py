@@ -28,9 +28,10 @@ def test_no_unit_is_lost_or_recorded_twice_when_engines_die_or_lose_the_database
 
 
 def test_a_hundred_engines_keep_to_one_limit() -> None:
-    """Before, each had at least 2 % of it."""
+    """300 requests per minute; each engine has two units. When each had at least 2 % of the limit, three requests of four were refused."""
     result = run_fleet(FleetPlan(engines=100, lanes=1, kinds=("configured",), work_s=30.0, troubles=()))
-    assert misses(result) == []
+    assert result.lost == 0
+    assert result.refused_per_1000 <= 50.0
 
 
 def test_every_bar_can_be_missed(troubled: FleetResult) -> None:
