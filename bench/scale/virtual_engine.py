@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from time import perf_counter
+from time import process_time
 from typing import TYPE_CHECKING
 
 from bench.scale.virtual_database import Written
@@ -113,9 +113,9 @@ class VirtualEngine:
         sent, self._sent = self._sent, []
         self.wake_at = float("inf")
         while True:
-            began = perf_counter()
+            began = process_time()
             decided = self.fed.handle(events, now)
-            self._fleet.cpu.scheduler_s += perf_counter() - began
+            self._fleet.cpu.scheduler_s += process_time() - began
             events = []
             for command in decided:
                 kind = type(command)
@@ -232,9 +232,9 @@ class VirtualEngine:
 
     def _look(self, claims: list[StoredClaim], now: float) -> None:
         """Keep to what others leave; at first before anything starts."""
-        began = perf_counter()
+        began = process_time()
         shares, notes = self.sharing.look(claims, self._batch, self.scheduler, now, now)
-        self._fleet.cpu.sharing_s += perf_counter() - began
+        self._fleet.cpu.sharing_s += process_time() - began
         self._fleet.notes += len(notes)
         if not self.ready:
             self.ready = True
