@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -27,6 +28,11 @@ settings.load_profile("house")
 # Hypothesis also draws constants that it finds in the modules that are loaded. Which those are depends on the tests that ran
 # before in the same process, and so would the examples.
 providers._get_local_constants = lambda: providers._local_constants
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: one more than there are processors, because many tests wait for processes and for seconds that providers ask for."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.fixture(autouse=True)

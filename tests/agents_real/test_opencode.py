@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 from tests.agents_real.conftest import Beds
 from tests.agents_real.test_claude import EDIT, instant
+from tests.crash.sampling import some
 
 #: What a command of the agent sees: where it is, and none of the variables that are meant for opencode itself.
 LOOK: Final = "echo $PWD [$OPENCODE_CONFIG_CONTENT$npm_config_fetch_retries] > note.txt"
@@ -46,7 +47,7 @@ def test_a_429_is_asked_once_and_the_session_goes_on_after_the_wait(bed: Beds) -
     assert notes["1"]["session_id"] == notes["2"]["session_id"]
 
 
-@pytest.mark.parametrize(("fault", "kind"), [("429", "rate"), ("529", "overload"), ("401", "auth")])
+@pytest.mark.parametrize(("fault", "kind"), some([("529", "overload"), ("429", "rate"), ("401", "auth")]))
 def test_refusals_are_asked_once_for_each_attempt(bed: Beds, fault: str, kind: str) -> None:
     one = bed(faults=[{"kind": fault}])
     one.opencode()

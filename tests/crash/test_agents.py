@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.crash.test_commit_points import SIDES, kill
+from tests.crash.sampling import SIDES
+from tests.crash.test_commit_points import kill
 from tests.executors.test_transcripts import LOOK, RESULT, agent, lines_of, say
 
 from headway.executors.commands.agent_session import CONTINUE

@@ -6,11 +6,13 @@ Half of the units have the same requests as the other half, so each answer ends 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.crash.sampling import ALL_SIDES, SIDES, share
 from tests.crash.stage import Stage, Witness, contents, echoes
-from tests.crash.test_commit_points import ALL_SIDES, CACHING, SIDES, WORKING, kill, share
+from tests.crash.test_commit_points import CACHING, WORKING, kill
 
 from headway.stores.sqlite.schema import migrations
 
@@ -69,7 +71,7 @@ def agree(stage: Stage) -> None:
     assert counted == real
 
 
-def go_through(stage: Stage, points: list[dict[str, Any]]) -> None:
+def go_through(stage: Stage, points: Sequence[dict[str, Any]]) -> None:
     witness = Witness(stage)
     unknown: set[int] = set()
     for point in points:

@@ -6,11 +6,12 @@ before and after the statement; a test run kills once at each point.
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from tests.crash.conftest import Reference
+from tests.crash.sampling import ALL_SIDES, SIDES, share
 from tests.crash.stage import Stage, Witness, of_sqlite
 
 from headway.stores.database import queries
@@ -78,16 +79,6 @@ ELSEWHERE = {
     "set_settings": "ASKING",
 }
 
-SIDES = ("before", "after")
-ALL_SIDES = ("before", "between", "after")
-#: `make crash` sets it.
-EVERY_POINT = "HEADWAY_CRASH_KILLS" in os.environ
-
-
-def share(points: list[dict[str, Any]], side: str, sides: tuple[str, ...] = SIDES) -> list[dict[str, Any]]:
-    """The points of one side (before or after): all of them, or a share, so that both sides together have each point once."""
-    return points if EVERY_POINT else points[sides.index(side) :: len(sides)]
-
 
 def kill(at: str, when: str, n: int = 1) -> dict[str, Any]:
     return {"kill": {"at": at, "when": when, "n": n}}
@@ -114,7 +105,7 @@ def test_every_writing_statement_is_covered() -> None:
     assert writing == {name for part in parts for name in part}
 
 
-def go_through(stage: Stage, points: list[dict[str, Any]], reference: list[dict[str, Any]]) -> Witness:
+def go_through(stage: Stage, points: Sequence[dict[str, Any]], reference: list[dict[str, Any]]) -> Witness:
     """Kill at each point in turn, let the job finish, and check the result."""
     witness = Witness(stage)
     unknown: set[int] = set()

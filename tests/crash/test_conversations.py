@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.crash.sampling import some
 from tests.crash.stage import Stage, Witness, plain
 from tests.crash.test_random_kills import kill_until_done
 
@@ -55,7 +56,8 @@ def test_killed_at_every_statement_of_a_turn(
     stage = staged(tmp_path / "killed", quick_fake, f"at-{at}")
     witness = Witness(stage)
     first = 9 if at == "COMMIT" else 1
-    for n, when in ((first, "before"), (first, "after"), (first + 2, "before"), (first + 2, "after")):
+    points = [(first, "before"), (first, "after"), (first + 2, "after"), (first + 2, "before")]
+    for n, when in some(points, at in ("intend", "add_answer")):
         stage.ends_by_kill("run", "in.jsonl", faults={"kill": {"at": at, "when": when, "n": n}})
         unknown = witness.note_crash()
     done = stage.run("run", "in.jsonl", "--progress", "json")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.crash.sampling import SIDES, some
 from tests.crash.stage import Stage
 
 from headway.fake.process import FakeProcess
@@ -70,7 +71,7 @@ def test_killed_and_resumed(
 ) -> None:
     stage = staged(tmp_path / "killed", quick_fake, f"eval-{at}-{tmp_path.name}")
     for n in moments:
-        for when in ("before", "after"):
+        for when in some(SIDES, n % 2):
             stage.ends_by_kill("eval", "-q", faults={"kill": {"at": at, "when": when, "n": n}})
     done = stage.run("eval", "-q")
     assert done.returncode in (0, 5), done.stderr

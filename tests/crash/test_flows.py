@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.crash.sampling import EVERY_POINT, SIDES, share
 from tests.crash.stage import Stage
-from tests.crash.test_commit_points import EVERY_POINT, SIDES, kill, share
+from tests.crash.test_commit_points import kill
 
 from headway.fake.process import FakeProcess
 
@@ -179,7 +181,7 @@ def flow_stage(tmp_path: Path, quick_fake: FakeProcess) -> FlowStage:
     return FlowStage(tmp_path / "killed", quick_fake, "flow").prepare()
 
 
-def go_through(stage: FlowStage, points: list[dict[str, Any]], wanted: dict[str, Any]) -> None:
+def go_through(stage: FlowStage, points: Sequence[dict[str, Any]], wanted: dict[str, Any]) -> None:
     """Kill at each point in turn, let the flow finish, and compare."""
     witness = FlowWitness(stage)
     for point in points:

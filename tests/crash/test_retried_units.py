@@ -6,9 +6,10 @@ Half of the units have the same requests as the other half, so the unit that run
 from __future__ import annotations
 
 import pytest
+from tests.crash.sampling import SIDES, share
 from tests.crash.stage import Stage, contents, echoes
 from tests.crash.test_cache import RUN, pairs
-from tests.crash.test_commit_points import RETRYING, SIDES, kill, share
+from tests.crash.test_commit_points import RETRYING, kill
 
 __all__ = ["pairs"]
 

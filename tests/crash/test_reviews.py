@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from tests.crash.sampling import SIDES, some
 from tests.crash.stage import Stage, wait_for
 from tests.crash.test_files_and_models import attempts_of_good_units
 
@@ -109,7 +110,7 @@ def test_killed_and_resumed(
     good: dict[str, int] = {}
     args = ("review", "src", "-q", "--model", "alpha/m")
     for n in moments:
-        for when in ("before", "after"):
+        for when in some(SIDES, n % 2):
             stage.ends_by_kill(*args, faults={"kill": {"at": at, "when": when, "n": n}})
             now = attempts_of_good_units(stage)
             assert good.items() <= now.items(), "an answer was lost, or a recorded one was asked for again"

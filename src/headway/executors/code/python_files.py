@@ -2,6 +2,9 @@
 
 A file is imported once in each process. Modules beside it can be imported, after installed ones. The working directory is on no path:
 nothing is imported from it unasked.
+
+The process writes no bytecode: Python takes bytecode for current if the source has the same size and the same second. A module that is
+changed twice within a second would be run in its old form, and its answer recorded for the new one.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from types import ModuleType
 
 def imported_file(path: str) -> ModuleType:
     """The module of a file. Raises whatever its code raises."""
+    sys.dont_write_bytecode = True
     folder = os.path.dirname(path)
     if folder not in sys.path:
         sys.path.append(folder)
