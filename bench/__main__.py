@@ -32,6 +32,7 @@ from bench.agents import section as agents
 from bench.evals import section as evals
 from bench.first_minute import section as first_minute
 from bench.flows import section as flows
+from bench.machines import section as machines
 from bench.planning import section as planning
 from bench.postgres import section as postgres
 from bench.reviews import section as reviews
@@ -91,6 +92,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "million": million.section,
     "postgres": postgres.section,
     "scale": scale.section,
+    "machines": machines.section,
     "plan": planning.section,
     "workers": workers.section,
     "agents": agents.section,

@@ -8,6 +8,7 @@ from tests.unit.drive import Run, lane_spec, ok, units
 
 from headway.core.events import Granted, HoldLane, Share
 from headway.core.lanes.job_share import Claim, Grant
+from headway.core.lanes.learning.rate_finder import Pace
 from headway.core.model import LaneLimits
 from headway.core.reasons import WaitCode
 from headway.engine.sharing.grant_term import GRANT_S, GrantTerm
@@ -55,6 +56,23 @@ def test_a_lane_is_held_as_another_process_was_told() -> None:
     assert wait is not None
     assert (wait.code, wait.until, wait.message) == (WaitCode.HOLD, 90.0, "resets at 4pm")
     assert starts(run, 91.0) > 0
+
+
+def test_a_limit_that_another_process_has_disproved_is_not_believed_here_either() -> None:
+    """It was configured three times too high."""
+    found = Pace((10.0 / 3.0, 0.0, 0.0, 0.0), 0, 2.0, 30.0)
+    run = Run(units(200), lane_spec(limits=TEN_A_SECOND))
+    starts(run, 0.0, Share("a", Grant(0.5, follows=True, pace=found)))
+    after = [starts(run, 10.0 + tenth / 10.0) for tenth in range(1, 121)]
+    assert sum(after[-60:]) == pytest.approx(10, abs=2)
+    disproved = run.lane().limits.disproved
+    assert disproved is not None
+    assert disproved.configured == 600.0
+    assert disproved.found == pytest.approx(200.0)
+
+    right = Run(units(200), lane_spec(limits=TEN_A_SECOND))
+    starts(right, 0.0, Share("a", Grant(0.5, follows=True, pace=Pace((9.9, 0.0, 0.0, 0.0), 0, 2.0, 30.0))))
+    assert right.lane().limits.disproved is None
 
 
 # -- the term ----------------------------------------------------------------------------------------------------------

@@ -697,7 +697,6 @@ SELECT id FROM claimants WHERE job <> ?1 AND abs(seen_utc - ?3) <= ?2;
 SELECT NULL;
 
 -- name: claim
--- A claim that is replaced gets a new number.
 INSERT OR REPLACE INTO claims (claimant, lane, claim) VALUES (?, ?, ?);
 
 -- name: changed_claims

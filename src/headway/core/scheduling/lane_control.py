@@ -11,6 +11,7 @@ from headway.core.model import LaneBudget, Usage
 from headway.core.reasons import (
     HoldTooLong,
     LaneBudgetSpent,
+    LimitDisproved,
     LimitsInForce,
     MemoryBinds,
     OthersGone,
@@ -154,7 +155,11 @@ class LaneControl:
         lane = self._run.lanes[event.lane]
         if event.owed:
             lane.limits.owe(event.owed, now)
+        disproved = lane.limits.disproved
         lane.share(event.grant, now)
+        if lane.limits.disproved is not None and disproved is None:
+            wrong = lane.limits.disproved
+            self._run.notice(lane, "limit", LimitDisproved(wrong.dimension, wrong.configured, wrong.found))
         if event.anew:
             lane.limits.begin_anew(now)
         self._run.dirty[lane.key] = lane

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from headway.core.lanes.estimate import MOST_TOKENS
 from headway.core.lanes.job_share import SMALL, WHOLE, Grant, Parts
 from headway.core.lanes.learning.evidence import Evidence
-from headway.core.lanes.learning.limit_doubt import DisprovedLimit
-from headway.core.lanes.learning.rate_finder import LEARNED, LEAST_EVIDENCE_S, RateFinder
+from headway.core.lanes.learning.limit_doubt import NEARLY_ALL, DisprovedLimit
+from headway.core.lanes.learning.rate_finder import LEARNED, LEAST_EVIDENCE_S, Pace, RateFinder
 from headway.core.lanes.meters.clock_window import ClockWindow
 from headway.core.lanes.meters.depth_ramp import DepthRamp
 from headway.core.lanes.meters.growth_cap import GROWTH_CAP, GrowthCap, slowed
@@ -119,6 +119,8 @@ class LimitMeters:
 
     def share(self, grant: Grant, now: float) -> None:
         """Keep to a part of every limit from now on, beside other jobs."""
+        if grant.follows and grant.pace is not None:
+            self._follow_doubt(grant.pace, now)
         ratio = grant.part / self.part
         if ratio == WHOLE and self.leads and not grant.follows:
             return
@@ -250,6 +252,16 @@ class LimitMeters:
             DIMENSIONS[place], self._configured_limit(place), rates[place] * MINUTE_S
         )
         self.select()
+
+    def _follow_doubt(self, pace: Pace, now: float) -> None:
+        """Another job paces itself by what the provider accepts. If that is clearly less than what is configured here, so do we."""
+        dimension = DIMENSIONS[pace.place]
+        configured, accepted = self._configured_limit(pace.place), pace.rates[pace.place] * MINUTE_S
+        if self.finder is not None or self._reported or not (self._configured and pace.evidence_s):
+            return
+        if not configured or accepted < NEARLY_ALL * configured:
+            self.finder = RateFinder(now, dimension)
+            self.disproved = DisprovedLimit(dimension, configured, accepted)
 
     def _configured_limit(self, place: int) -> float:
         return next((meter.limit for meter in self._configured if meter.place == place), 0.0)

@@ -1,0 +1,1 @@
+"""Engines on several machines that share one account through PostgreSQL."""
