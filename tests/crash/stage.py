@@ -37,7 +37,7 @@ ON_POSTGRES = os.environ.get("HEADWAY_TEST_STORE") == "postgres"
 #: For faults of a file: a full disk, a link, a lock that is deleted.
 of_sqlite = pytest.mark.skipif(ON_POSTGRES, reason="a fault of a SQLite file")
 KEY = "sk-crash-4f9a1c77e2b84d0c"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0  # Two cores may be busy with much else.
 #: The names of all tables.
 TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
 T = TypeVar("T")

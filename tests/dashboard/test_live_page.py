@@ -12,6 +12,7 @@ from tests.crash.stage import Stage, wait_for
 from tests.dashboard.conftest import OpenPage
 from tests.dashboard.dashboard_process import dashboard
 from tests.dashboard.demo_site import DemoSite, demo_site, reviews
+from tests.postgres_server import PostgresServer
 
 from headway.fake.process import FakeProcess
 
@@ -34,8 +35,12 @@ echo '{"type": "result", "subtype": "success", "is_error": false, "result": "men
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[DemoSite]:
+def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[DemoSite]:
+    """A folder with its records in a file, or as a parameter says in PostgreSQL."""
     with demo_site(tmp_path / "demo") as site:
+        if getattr(request, "param", "") == "postgres":
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            site.stage.address = server.address()
         yield site
 
 
@@ -47,6 +52,7 @@ def lane_rate(page: Page) -> float:
     return float(found[1]) / {"s": 1, "min": 60}[found[2]]
 
 
+@pytest.mark.parametrize("site", ["sqlite", "postgres"], indirect=True)
 def test_a_run_is_watched_to_its_end(
     site: DemoSite, open_page: OpenPage, expected_problems: list[str]
 ) -> None:

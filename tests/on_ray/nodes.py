@@ -41,6 +41,12 @@ def hosts_of(node: Any) -> int:
     return sum(b"ray::UnitHost" in _read(one, "cmdline") for one in below(_raylet(node)))
 
 
+def other_hosts(node: Any) -> list[int]:
+    """The hosts on other nodes than this one."""
+    here = set(below(_raylet(node)))
+    return [pid for pid in processes(b"ray::UnitHost") if pid not in here]
+
+
 def _raylet(node: Any) -> int:
     pid: int = node.all_processes["raylet"][0].process.pid
     return pid

@@ -15,6 +15,7 @@ from headway.executors.on_ray import cluster
 from headway.executors.on_ray.resources import Resources
 
 
+@pytest.mark.timeout(600)
 def test_units_on_a_real_cluster() -> None:
     if reason := room.missing():
         if os.environ.get("CI") and "package" not in reason:

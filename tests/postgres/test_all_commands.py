@@ -19,7 +19,7 @@ from tests.postgres_server import PostgresServer
 from headway.cli import main
 from headway.fake.process import FakeProcess
 
-#: The command lines as a user types them, each with the code that it ends with.
+#: The command lines as a user types them, each with the code that it ends with. `~`: what it prints depends on the time.
 LINES: Final = """
 0 plan tickets.jsonl
 1 run tickets.jsonl --name batch
@@ -39,13 +39,13 @@ LINES: Final = """
 0 show notes draft
 0 show strange zero
 0 show strange 2
-0 logs batch
+0~ logs batch
 0 export batch
 0 export strange
 0 export eval
 0 report batch -o batch.html
 0 report review -o review.html
-0 lanes
+0~ lanes
 2 lanes --rpm openai/gpt-4.1-mini=6000
 0 budget batch 9
 0 graph release.yaml
@@ -57,15 +57,15 @@ LINES: Final = """
 1 resume batch
 1 run tickets.jsonl --only-failed --name again --force
 1 run tickets.jsonl --fresh --name fresh --cache --out fresh.jsonl
-0 diff batch fresh
+0~ diff batch fresh
 0 cache stats
 0 cache why notes outline
 0 approve notes sign_off --note fine
 0 resume notes
 0 cache clear -y
 0 worktrees
-0 top --once
-1 attach batch
+0~ top --once
+1~ attach batch
 0 jobs --json
 """
 #: A text that no text column of PostgreSQL takes, half of a surrogate pair, an id as long as a page, a line that is no UTF-8, marks of direction.
@@ -128,7 +128,7 @@ def _all_said(root: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Said]:
         out, err = capfd.readouterr()
         assert "Traceback" not in err, (line, err)
         errors = [row for row in _plain(err, root) if row.startswith("headway: ")]
-        yield Said(line, code, _plain(out, root), errors)
+        yield Said(line, code, [] if line[1] == "~" else _plain(out, root), errors)
 
 
 def test_all_commands_say_the_same(
@@ -153,4 +153,4 @@ def test_all_commands_say_the_same(
             said[store] = list(_all_said(root, capfd))
     for one, other in zip(said["sqlite"], said["postgres"], strict=True):
         assert other == one, "".join(difflib.unified_diff(one.out, other.out, n=0))[:2000]
-        assert f"{other.code} " == one.line[:2], other
+        assert str(other.code) == one.line[0], other

@@ -39,13 +39,16 @@ def test_killed_workers_a_killed_host_and_a_killed_node_cost_only_what_ran_there
         return len(os.listdir(job.effects)) >= least
 
     killed = 0
-    wait_for("hosts on both nodes", lambda: nodes.hosts_of(nodes.cluster.second) and done(50))
+    second = nodes.cluster.second
+    wait_for(
+        "hosts on both nodes", lambda: nodes.hosts_of(second) and nodes.other_hosts(second) and done(50), 90
+    )
     for least in (100, 150, 200):
         wait_for("units", partial(done, least))
-        killed += _kill_one(*WORKER)
-    killed += _kill_one(b"ray::UnitHost")
-    wait_for("units", lambda: done(400))
-    killed += nodes.kill_node(nodes.cluster.second)
+        killed += _kill_one(nodes.processes(*WORKER))
+    killed += _kill_one(nodes.other_hosts(second))
+    wait_for("units", lambda: done(400) and nodes.hosts_of(second))
+    killed += nodes.kill_node(second)
     _, errors = run.communicate(timeout=120)
 
     assert run.returncode == 0, errors
@@ -60,9 +63,9 @@ def test_killed_workers_a_killed_host_and_a_killed_node_cost_only_what_ran_there
     wait_for("no host is left", lambda: not nodes.processes(b"ray::UnitHost"))
 
 
-def _kill_one(*words: bytes) -> int:
-    """SIGKILL one process; how many were there to kill."""
-    for pid in nodes.processes(*words):
+def _kill_one(pids: list[int]) -> int:
+    """SIGKILL one of these processes; how many there were to kill."""
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
             return 1

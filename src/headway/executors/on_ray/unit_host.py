@@ -129,7 +129,7 @@ class UnitHost:
             self._tasks[task.number] = loop.create_task(self._run(task))
         for number in orders.cancel:
             if (running := self._tasks.get(number)) is not None:
-                running.cancel()
+                loop.call_soon(running.cancel)  # Only once it has begun: otherwise it would have no end.
             else:
                 self._cancelled.add(number)
         for number in orders.over:
