@@ -60,6 +60,8 @@ WORD: Final = (1 << 64) - 1
 #: A part that differs by a smaller share is not changed; a number in flight of other jobs may differ by this share, or by two.
 SAME: Final = 0.03
 SAME_FLIGHT: Final = 0.1
+#: A use of a job that is not hungry may differ by this, or by less: many small ones that have ended add up.
+SAME_USE: Final = 0.01
 #: How long jobs wait for the one that searches. The ramp of a minute's bucket takes less, up to 20,000 requests a minute.
 SEARCH_S: Final = 20.0
 #: A hold that ends later than others know by less than this is the same hold.
@@ -140,10 +142,8 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
     def drifted(self, before: Claim) -> bool:
         """Whether others should know of the change some time. What a hungry job uses is its part, and says nothing."""
-        return self._settled() != before._settled()
-
-    def _settled(self) -> Claim:
-        return msgspec.structs.replace(self, use=0.0 if self.hungry else round(self.use, 2))
+        uses_other = abs(self.use - before.use) > min(SAME_USE, SAME_FLIGHT * before.use)
+        return (uses_other and not self.hungry) or msgspec.structs.replace(self, use=before.use) != before
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
