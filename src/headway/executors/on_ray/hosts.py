@@ -119,7 +119,8 @@ class RayHosts:
     @property
     def waits_for(self) -> str:
         """What units wait for, if the cluster has no room for them; "" otherwise."""
-        if not self._waiting or self._cluster is None or self._room != 0 or self.broken:
+        waiting = any(not wait.done() for wait in self._waiting)
+        if not waiting or self._cluster is None or self._room != 0 or self.broken:
             return ""
         now = asyncio.get_running_loop().time()
         if not any(now - asked_at > STARTS_IN_S for asked_at in self._creating.values()):
