@@ -41,6 +41,8 @@ SPARE_FROM: Final = 5
 SPARE_ALL: Final = 25
 #: A part that shrinks to less than this share of itself takes its turn again.
 SHRUNK: Final = 0.8
+#: After a refusal a part whose bucket holds no request waits for so many times the time between two of its requests.
+AFTER_REFUSAL: Final = 1.0
 #: A smaller part than this sends so rarely that the level of the account says more than its own.
 SMALL: Final = 0.2
 #: Claims of up to so many jobs are read at every look, those of more jobs less often, but this often at least.
@@ -435,12 +437,18 @@ class Parts:
 
     def _take_turn(self, mine: Meter) -> None:
         """If a part's bucket cannot hold one request, the first requests of all jobs go one after another, not all at once."""
-        whole = mine.whole
-        assert whole is not None
-        unit = 1.0 if whole.dimension is Dimension.REQUESTS else whole.unit_s * whole.rate
-        wait_s = unit / mine.rate - mine.depth_s
+        wait_s = _request_s(mine) - mine.depth_s
         if wait_s > 0.0:
             mine.owe_until(max(mine.full_at, self._now) + self._before * wait_s)
+
+    def refused(self, now: float) -> None:
+        """A request was refused. A part whose bucket cannot hold one waits a good while: if all that were refused came back at once, they would
+        be refused again, and others with them.
+        """
+        for mine in self._meters.values():
+            request_s = _request_s(mine)
+            if request_s > mine.depth_s:
+                mine.owe_until(now + AFTER_REFUSAL * request_s)
 
     def level(self) -> None:
         """The account's levels were reported or proven: no part is fuller than the whole, which others have used, too."""
@@ -453,6 +461,14 @@ class Parts:
             if not meter.levelled:
                 meter.owe_until(mine.full_at)
         self._meters = {}
+
+
+def _request_s(mine: Meter) -> float:
+    """How long a part refills for one request."""
+    whole = mine.whole
+    assert whole is not None
+    unit = 1.0 if whole.dimension is Dimension.REQUESTS else whole.unit_s * whole.rate
+    return unit / mine.rate
 
 
 def _beside(meter: Meter) -> Meter:
