@@ -1,4 +1,4 @@
-"""What claims on lanes cost on a real PostgreSQL: an engine's first look at them, a later one, and its commit of its own.
+"""What claims on lanes cost on a real PostgreSQL: an engine's first look at them, a later one, and its write of its own.
 
 The simulated server is priced by this (`ServerCosts`). CPU of the server is that of the process that serves this connection.
 """
@@ -15,6 +15,7 @@ import msgspec
 import psycopg
 
 from headway.core.lanes.job_share import Claim
+from headway.engine.recorder import write_claims
 from headway.stores.records import NewJob
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
@@ -25,14 +26,14 @@ _TICK_S: Final = 1.0 / os.sysconf("SC_CLK_TCK")
 
 class ClaimCosts(msgspec.Struct, frozen=True):
     """Milliseconds in all, of the client's CPU and of the server's: for a look that reads all claims of others, for a later one when nothing
-    has changed, and for one commit of all claims of a job.
+    has changed, and for one write of all claims of a job.
     """
 
     rows: int
     first: tuple[float, float, float]
     later: tuple[float, float, float]
     claims: int
-    commit: tuple[float, float, float]
+    write: tuple[float, float, float]
 
 
 def measure(store: Store, address: str, jobs: int, lanes: int) -> ClaimCosts:
@@ -40,13 +41,13 @@ def measure(store: Store, address: str, jobs: int, lanes: int) -> ClaimCosts:
     numbers = [store.lane(f"key-{place}", f"alpha/{place}").id for place in range(lanes)]
     batches = [_batch(store, place, numbers) for place in range(jobs)]
     for batch in batches:
-        store.commit(batch)
+        write_claims(batch, store)
     server, first = _backend(address), batches[0]
     news = store.claims.news(first.job, 0, time.time())
     looks = _timed(lambda: store.claims.news(first.job, 0, time.time()), server)
     later = _timed(lambda: store.claims.news(first.job, news.known, time.time()), server)
-    commits = _timed(lambda: store.commit(_again(first)), server)
-    return ClaimCosts(len(news.changed), looks, later, len(numbers), commits)
+    writes = _timed(lambda: write_claims(_again(first), store), server)
+    return ClaimCosts(len(news.changed), looks, later, len(numbers), writes)
 
 
 def _batch(store: Store, place: int, lanes: list[int]) -> WriteBatch:

@@ -66,7 +66,7 @@ def _fleets(missed: list[str]) -> Iterator[str]:
     yield f"### Engines that share {LANES} lanes through one database, in virtual time"
     yield ""
     yield "Each engine is the real scheduler and the real `LaneSharing`, with units on every lane; weights 1, 2, 1, 4 in turn. Lanes of 300 to 4,800 requests per minute or 25 to"
-    yield "250 places, buckets of 1 or 10 s. The server is modelled: its costs are those of the last table, write transactions take turns and wait 4 ms for the disk."
+    yield "250 places, buckets of 1 or 10 s. The server is modelled: its costs are those of the last table, commits take turns and wait 4 ms for the disk, claims do neither."
     yield "Of 100 hosts 10 die, 10 lose the database for 8 s and 5 for 20 s; a job goes on elsewhere 12 s after the last sign of life of its engine."
     yield ""
     yield "| | " + " | ".join(f"{result.engines} engines" for result in results) + " | bar |"
@@ -136,12 +136,12 @@ def _claims(missed: list[str]) -> Iterator[str]:
     yield f"### Claims on a real PostgreSQL {folder.parts[-2]}"
     yield ""
     yield "Milliseconds of CPU, of the client and of the server: an engine's first look at the claims of all others, a later look when nothing has changed, and a"
-    yield "commit of all its own claims."
+    yield "write of all its own claims, apart from commits."
     yield ""
-    yield f"| engines on {LANES} lanes | rows | first look: client | server | later look: client | server | claims | commit: client | server |"
+    yield f"| engines on {LANES} lanes | rows | first look: client | server | later look: client | server | claims | write: client | server |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for engines, cost in zip(ENGINES, measured, strict=True):
         figures = " | ".join(f"{ms:.1f}" for ms in (*cost.first[1:], *cost.later[1:]))
-        commit = " | ".join(f"{ms:.1f}" for ms in cost.commit[1:])
-        yield f"| {engines} | {cost.rows:,} | {figures} | {cost.claims} | {commit} |"
+        write = " | ".join(f"{ms:.1f}" for ms in cost.write[1:])
+        yield f"| {engines} | {cost.rows:,} | {figures} | {cost.claims} | {write} |"
     yield ""

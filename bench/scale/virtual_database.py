@@ -1,5 +1,5 @@
 """A database server in virtual time. A statement waits for a core, takes its time there, and crosses the network twice. Commits take
-turns, and each waits for the disk.
+turns, and each waits for the disk. Claims are written beside them and wait for neither.
 
 It keeps the claims of jobs on lanes, who owns each job, and how often each unit was recorded as ended. It decides nothing: the
 engines read from it and write to it. What it costs is set by `ServerCosts`, measured on a real PostgreSQL (`bench.scale.real_claims`).
@@ -34,14 +34,21 @@ class ServerCosts(msgspec.Struct, frozen=True):
     cores: int = 4
 
 
-class Written(msgspec.Struct):
-    """What one engine commits in one transaction: claims by lane, and the starts and ends of units of its job."""
+class WrittenClaims(msgspec.Struct):
+    """What one engine writes of its claims, by lane, and that it is here."""
 
     job: int
     epoch: int
     claimant: int
     is_here: bool
     claims: Mapping[int, bytes]
+
+
+class Written(msgspec.Struct):
+    """What one engine commits in one transaction: the starts and ends of units of its job."""
+
+    job: int
+    epoch: int
     starts: Sequence[RecordedStart]
     ended: Sequence[int]
 
@@ -106,15 +113,23 @@ class VirtualDatabase:
             found.append((number, *self._claims[number]))
         return found[::-1]
 
+    def write_claims(self, written: WrittenClaims, now: float, reply: Callable[[bool, float], None]) -> None:
+        """Write claims. The reply says whether the engine still owned its job."""
+        costs = self.costs
+        cpu_s = costs.statement_s + len(written.claims) * costs.claim_written_s
+
+        def record(at: float) -> None:
+            owned = self.epochs[written.job] == written.epoch
+            if owned:
+                self._record_claims(written, at)
+            self._later(at + costs.network_s, lambda then: reply(owned, then))
+
+        self._later(now + costs.network_s, lambda at: self._later(self._on_a_core(at, cpu_s), record))
+
     def commit(self, written: Written, now: float, reply: Callable[[bool, float], None]) -> None:
         """Record a batch. The reply says whether the engine still owned its job."""
         costs = self.costs
-        cpu_s = (
-            costs.statement_s
-            + len(written.claims) * costs.claim_written_s
-            + (len(written.starts) + 2 * len(written.ended)) * costs.transition_s
-        )
-
+        cpu_s = costs.statement_s + (len(written.starts) + 2 * len(written.ended)) * costs.transition_s
         arrives_at = now + costs.network_s
 
         def execute(at: float) -> None:
@@ -126,7 +141,8 @@ class VirtualDatabase:
             self._end_turn(at)
             owned = self.epochs[written.job] == written.epoch
             if owned:
-                self._record(written, at)
+                self.starts += written.starts
+                self.ended.update(written.ended)
             self._later(at + costs.network_s, lambda then: reply(owned, then))
 
         self._later(arrives_at, lambda at: self._take_turn(execute, at))
@@ -145,7 +161,7 @@ class VirtualDatabase:
         else:
             self._writing = False
 
-    def _record(self, written: Written, at: float) -> None:
+    def _record_claims(self, written: WrittenClaims, at: float) -> None:
         if written.is_here:
             self._seen[written.claimant] = (written.job, at)
         for lane, claim in written.claims.items():
@@ -155,8 +171,6 @@ class VirtualDatabase:
             stored = StoredClaim(written.claimant, lane, f"job-{written.job}", claim, self._lanes[lane])
             self._claims[self._changes] = (written.job, stored)
         self.claims_written += len(written.claims)
-        self.starts += written.starts
-        self.ended.update(written.ended)
 
     def forget_claims(self, job: int) -> None:
         """A job has ended."""

@@ -1,7 +1,7 @@
 """One engine in virtual time: the real scheduler and the real sharing of lanes, over a database that answers later.
 
-As the real engine it reads the claims of others at intervals, one read at a time, and renews its own; it commits one batch after
-another; what it starts while the database is away waits until the intent is durable, but for the few intents that were durable
+As the real engine it reads the claims of others at intervals, one read at a time, and renews its own apart from commits; it commits one batch
+after another; what it starts while the database is away waits until the intent is durable, but for the few intents that were durable
 ahead. What has waited longer than its grant is not sent. It measures the CPU that scheduler and sharing take.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from time import thread_time
 from typing import TYPE_CHECKING, Final
 
-from bench.scale.virtual_database import Written
+from bench.scale.virtual_database import Written, WrittenClaims
 from headway.core import commands
 from headway.core.commands import Command, Start
 from headway.core.events import Cancelled, Delayed, Event
@@ -114,7 +114,8 @@ class VirtualEngine:
         self._ahead: Counter[str] = Counter()
         #: Starts whose intent is not durable yet.
         self._waiting: list[Start] = []
-        self._batch = WriteBatch(job)
+        #: Claims that are to be written.
+        self._claims = WriteBatch(job)
         self._store = _AskedStore()
         self._starts: list[RecordedStart] = []
         self._ended: list[int] = []
@@ -128,8 +129,8 @@ class VirtualEngine:
         self._fleet = fleet
         self.epoch = fleet.database.epochs[self.job]
         self._restore(fleet.database.starts, now)
-        self.sharing.announce(self._batch, self.scheduler, now)
-        self._commit(now, then=self._read)
+        self.sharing.announce(self._claims, self.scheduler, now)
+        self._write_claims(now, then=self._read)
         fleet.later(now + LISTEN_S, self._listen)
 
     def _restore(self, recorded: Sequence[RecordedStart], now: float) -> None:
@@ -206,6 +207,7 @@ class VirtualEngine:
         """What waits is committed first; then its requests are sent, unless others may have our parts of lanes by now."""
         self.away = False
         self._reading = self._committing = False
+        self._write_claims(now)
         self._commit(now, then=self._send_waiting)
 
     def _send_waiting(self, now: float) -> None:
@@ -224,12 +226,9 @@ class VirtualEngine:
         if self.away or (self._committing and then is None):
             return
         self._committing = True
-        batch, self._batch = self._batch, WriteBatch(self.job)
         starts, self._starts = self._starts, []
         ended, self._ended = self._ended, []
-        claimant = self.job + CLAIMANTS * self.epoch
-        is_here = batch.seen_utc is not None
-        written = Written(self.job, self.epoch, claimant, is_here, batch.claims, starts, ended)
+        written = Written(self.job, self.epoch, starts, ended)
 
         def committed(owned: bool, at: float) -> None:
             if self.gone:
@@ -241,18 +240,38 @@ class VirtualEngine:
             if not owned:
                 self._fleet.lost_job(self, at)
                 return
-            for act in batch.after_commit:
-                act()
             self.left -= len(ended)
             if self.left == 0:
                 self._fleet.ended(self, at)
                 return
             if then is not None:
                 then(at)
-            if self._batch.claims or self._batch.seen_utc is not None or self._starts or self._ended:
+            if self._starts or self._ended:
                 self._commit(at)
 
         self._fleet.database.commit(written, now, committed)
+
+    def _write_claims(self, now: float, then: Callable[[float], None] | None = None) -> None:
+        """Write what there is of our claims; while the database is away, it waits."""
+        batch = self._claims
+        if self.away or not (batch.claims or batch.seen_utc is not None):
+            return
+        self._claims = WriteBatch(self.job)
+
+        def arrived(owned: bool, at: float) -> None:
+            if self.gone or self.away:
+                return
+            if not owned:
+                self._fleet.lost_job(self, at)
+                return
+            for act in batch.after_commit:
+                act()
+            if then is not None:
+                then(at)
+
+        claimant, is_here = self.job + CLAIMANTS * self.epoch, batch.seen_utc is not None
+        written = WrittenClaims(self.job, self.epoch, claimant, is_here, batch.claims)
+        self._fleet.database.write_claims(written, now, arrived)
 
     def _listen(self, now: float) -> None:
         """At intervals, one read at a time."""
@@ -277,7 +296,7 @@ class VirtualEngine:
     def _look(self, news: ClaimNews, now: float) -> None:
         """Keep to what others leave; at first before anything starts."""
         began = thread_time()
-        look = self.sharing.look(news, self._batch, self.scheduler, now)
+        look = self.sharing.look(news, self._claims, self.scheduler, now)
         self._fleet.cpu.sharing_s += thread_time() - began
         self._fleet.notes += len(look.notes)
         self.ready = True
@@ -285,5 +304,4 @@ class VirtualEngine:
             self._lost_at = float("inf")
         self.events += look.events
         self._fleet.call(self)
-        if self._batch.claims or self._batch.seen_utc is not None:
-            self._commit(now)
+        self._write_claims(now)

@@ -341,7 +341,9 @@ def test_a_look_at_claims_brings_what_has_changed(store: Store) -> None:
         (second, b"2", "alpha/n"),
     }
     assert first.present == {one.claimant for one in first.changed} == {worker}
-    assert store.claims.news(job, first.known, 301.0) == msgspec.structs.replace(first, changed=())
+    assert store.claims.news(job, first.known, 301.0) == msgspec.structs.replace(
+        first, changed=(), anew=False
+    )
     assert store.claims.news(other, 0, 301.0).changed == (), "a job does not compete with itself"
 
     claim(store, other, worker, {second: b"3"}, 302.0)

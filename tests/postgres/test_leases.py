@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.contract.records import begun
 from tests.crash.stage import wait_for
@@ -99,6 +100,7 @@ WRITES: dict[str, Callable[[Store, int, int], object]] = {
     "an event": _commit(lambda batch: batch.events.append(JobEvent(1.0, None, "held", "x"))),
     "an intent": _commit(lambda batch: batch.intend(1, 1)),
     "a done command": _commit(lambda batch: batch.done_commands.append((1, 1.0))),
+    "a claim": lambda store, job, worker: store.claims.write(worker, job, [(1, b"{}")], 1.0),
     "a value": lambda store, job, worker: store.set_value(job, "list", 0, b"x"),
     "units": lambda store, job, worker: store.add_units(job, 9, [NewUnit("z", 1, "/v1", b"{}")]),
     "a new run": lambda store, job, worker: store.begin(job, {}, "", 1.0),
@@ -147,7 +149,8 @@ def _hand_over(address: str) -> None:
 
 
 def _content(store: Store, job: int) -> object:
-    return store.job(JOB), store.results(job, -1, 100), store.events(job), store.open_commands(job)
+    claims = msgspec.structs.replace(store.claims.news(0, 0, 0.0), anew=False)
+    return store.job(JOB), store.results(job, -1, 100), store.events(job), store.open_commands(job), claims
 
 
 def test_a_lease_outlasts_a_restart_of_the_server(tmp_path: Path) -> None:

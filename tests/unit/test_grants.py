@@ -12,12 +12,13 @@ from headway.core.lanes.learning.rate_finder import Pace
 from headway.core.model import LaneLimits
 from headway.core.reasons import WaitCode
 from headway.core.scheduler import Scheduler
+from headway.engine.flights import LaneHandle
 from headway.engine.recording.store_clock import StoreClock
 from headway.engine.sharing.grant_term import GRANT_S, SOON_S, GrantTerm
 from headway.engine.sharing.lane_sharing import LaneSharing
 from headway.engine.sharing.other_claims import FORGET_S, LINGER_S, OtherClaims
 from headway.stores.claims import COUNTS_S, ClaimNews, Claims
-from headway.stores.records import StoredClaim
+from headway.stores.records import StoredClaim, StoredLane
 from headway.stores.store import Store
 from headway.stores.write_batch import WriteBatch
 
@@ -126,6 +127,22 @@ def test_each_look_of_one_a_second_says_that_we_are_here_though_its_answer_came_
     assert seen == [True] * 4
 
 
+def test_on_a_new_connection_all_claims_are_written_again() -> None:
+    """The server may have crashed, and lost the last ones."""
+    scheduler = Scheduler([lane_spec()], now=0.0)
+    handle = LaneHandle("a", "alpha/m", StoredLane(7, "a", "alpha/m", None, None, None))
+    sharing = LaneSharing(1, 1.0, {"a": handle}, StoreClock())
+    written = []
+    for look in (ClaimNews(), ClaimNews(), ClaimNews(), ClaimNews(anew=True)):
+        batch = WriteBatch(1)
+        sharing.look(look, batch, scheduler, 0.0)
+        for act in batch.after_commit:
+            act()
+        sharing.read(_Empty())
+        written.append(list(batch.claims))
+    assert written[2:] == [[], [7]]
+
+
 class _Empty(Store):
     """A store without any claim."""
 
@@ -183,6 +200,17 @@ def test_after_a_gap_those_that_were_here_count_for_a_moment() -> None:
     assert on_lane(others) == [2, 3]
     others.take(news({3}), 60.0 + LINGER_S)
     assert on_lane(others) == [3]
+
+
+def test_a_new_connection_reads_all_claims_again_and_only_new_ones_are_told() -> None:
+    """Of a hold that was told before, its user may have lifted it."""
+    others = OtherClaims()
+    others.take(news({2, 3}, claimed(2), claimed(3), known=9), 0.0)
+    anew = ClaimNews(frozenset({2, 4}), (claimed(2), claimed(4)), 5, anew=True)
+    assert [one.claim.job for one in others.take(anew, 1.0)] == [4]
+    assert (on_lane(others), others.known) == ([2, 3, 4], 5)
+    others.take(news({2, 4}), 1.0 + LINGER_S)
+    assert on_lane(others) == [2, 4]
 
 
 def test_a_lane_of_a_program_is_the_same_as_each_of_its_name() -> None:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -400,7 +401,7 @@ class CallRecords:
         """Renew our claims, and keep to what other jobs leave of the lanes."""
         self._looking = False
         if self._sharing is not None and self._named:
-            look = self._calls.share(self._sharing, news, self._recorder.batch)
+            look = self._recorder.share(partial(self._calls.share, self._sharing, news))
             self._recorder.batch.events += look.notes
             self._calls.tell(*look.events)
             self._recorder.commit()

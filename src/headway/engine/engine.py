@@ -168,10 +168,7 @@ class Engine(SchedulerDriver):
         announced = recorder.new_batch()
         announced.events += begin_events(job, self._totals, utc)
         unknown = count_unknown(spec, scheduler, unknown, announced)
-        self._sharing.announce(announced, scheduler, now)
-        store.commit(announced)
-        for act in announced.after_commit:
-            act()
+        recorder.commit_first(announced, lambda batch: self._sharing.announce(batch, scheduler, self._now()))
         self._totals = store.job(job.name) or job
         self._inform(lambda observer: observer.began(self._totals, unknown))
         self._events += self._share(self._sharing.read(store))  # For the first turn.
@@ -510,7 +507,9 @@ class Engine(SchedulerDriver):
 
     def _share(self, news: ClaimNews) -> list[events.Event]:
         """What changes because of others that use our lanes, too."""
-        look = self._sharing.look(news, self._recorder.batch, self._scheduler, self._now())
+        look = self._recorder.share(
+            lambda batch: self._sharing.look(news, batch, self._scheduler, self._now())
+        )
         for event in look.notes:
             self._note(event)
         return look.events

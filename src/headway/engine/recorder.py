@@ -221,8 +221,7 @@ class Recorder:
         self._release_hold()
         if self._on_committed is not None:
             self._on_committed(batch)
-        for act in batch.after_commit:
-            act()
+        _call_all(batch)
         self.intents.durable(batch.intents)
         if not self._closing:
             self.commit()
@@ -254,6 +253,33 @@ class Recorder:
     def _release_holds(self) -> None:
         while self._holds:
             self._release_hold()
+
+    # -- claims -----------------------------------------------------------------------------------------------
+
+    def commit_first(self, first: WriteBatch, announce: Callable[[WriteBatch], None]) -> None:
+        """Commit the first changes of the run, and its claims, before anything starts."""
+        if not self.store.claims.are_apart:
+            announce(first)
+            self.store.commit(first)
+            _call_all(first)
+            return
+        self.store.commit(first)
+        claims = self.new_batch()
+        announce(claims)
+        write_claims(claims, self.store)
+        _call_all(claims)
+
+    def share(self, look: Callable[[WriteBatch], Value]) -> Value:
+        """Look at the claims of others. Our own go into a batch, and are written with the next commit; or apart from commits, in the thread that
+        reads, so that they are in time even if commits wait for those of other engines.
+        """
+        if not self.store.claims.are_apart:
+            return look(self._writer.batch)
+        batch = self.new_batch()
+        result = look(batch)
+        if batch.claims or batch.seen_utc is not None:
+            self.read(partial(write_claims, batch), lambda _: _call_all(batch))
+        return result
 
     # -- reads ------------------------------------------------------------------------------------------------
 
@@ -345,6 +371,16 @@ class Recorder:
             self.commit_later()
         except Exception as error:
             self._broke(error)
+
+
+def write_claims(batch: WriteBatch, store: Store) -> None:
+    """Write the claims of a batch, and nothing else of it."""
+    store.claims.write(batch.worker or batch.job, batch.job, batch.claims.items(), batch.seen_utc)
+
+
+def _call_all(batch: WriteBatch) -> None:
+    for act in batch.after_commit:
+        act()
 
 
 def _later(attempt: Attempt, ahead_s: float) -> Attempt:

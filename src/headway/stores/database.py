@@ -46,6 +46,18 @@ class Database(Protocol):
         all processes.
         """
 
+    @property
+    def writes_apart(self) -> bool:
+        """Whether `write_apart` waits for no other transaction. Otherwise it is one like all others, and better a part of the next one."""
+
+    def write_apart(self, statements: Sequence[tuple[str, Values]]) -> None:
+        """Run statements in a transaction that others see in a moment. Those of several processes run one after the other, and wait for
+        nothing else. A crash of the server may undo them: then the connection is lost. Inside another transaction they are a part of that one.
+        """
+
+    def connection_number(self) -> int:
+        """Another number for each connection to a server, from 1 on. A database without a server has 0."""
+
     def description(self) -> str:
         """The database, its version and its schema, for people."""
 
@@ -77,6 +89,13 @@ class Database(Protocol):
 
 class NeverAway:
     """The parts of the contract that are about a server, for a database without one."""
+
+    #: Commits of one machine are quick.
+    writes_apart = False
+
+    def connection_number(self) -> int:
+        """There is no connection."""
+        return 0
 
     def heard(self, what: Work, job: int) -> bool:
         """A look costs less than the question whether it is needed."""

@@ -13,7 +13,7 @@ from typing import Final
 #: Less than `COUNTS_S`, by the time from a start to its arrival at the provider. Claims are renewed each second.
 GRANT_S: Final = 3.0
 #: A grant that ends within this time is renewed as soon as a renewal is committed, without waiting for the next look. Beside a hundred
-#: processes, whose commits take turns, a commit can take a second.
+#: processes looks come twice a second, and in a file a renewal waits for the commit that it is a part of.
 SOON_S: Final = 1.5
 NEVER: Final = float("-inf")
 

@@ -129,6 +129,8 @@ class LaneSharing:
     def look(self, news: ClaimNews, batch: WriteBatch, scheduler: Scheduler, now: float) -> Look:
         """Renew our claims and compute our shares."""
         self._looked_at = now
+        if news.anew:
+            self._claimed.clear()  # A crash of the server may have undone them.
         if self._term.is_over(now):
             self._claimed.clear()  # The others have forgotten them.
             if not (self._rested or self._was_away):

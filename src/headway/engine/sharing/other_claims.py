@@ -1,7 +1,7 @@
 """The claims of others on our lanes, kept from look to look: each look brings only what has changed, and who is here.
 
-After a time without the store, those that were here before count for a moment longer: if the server was away for all of us, we may be the
-first one back, and must not take everything.
+After a time without the store, or a lost connection, those that were here before count for a moment longer: if the server was away for all of
+us, we may be the first one back, and must not take everything.
 """
 
 from __future__ import annotations
@@ -53,12 +53,17 @@ class OtherClaims:
 
     def take(self, news: ClaimNews, now: float) -> list[OtherClaim]:
         """Take what a look has brought; returns the claims that have changed."""
-        self.known = max(self.known, news.known)
-        changed = [OtherClaim(claimed, _decode(claimed.claim)) for claimed in news.changed]
-        for one in changed:
-            claimed = one.claimed
-            self._on_lane.setdefault(claimed.lane, {})[claimed.claimant] = one
-            self._lanes_named.setdefault(claimed.lane_name, set()).add(claimed.lane)
+        if news.anew:
+            self.linger(now)
+        self.known = news.known if news.anew else max(self.known, news.known)
+        changed = []
+        for claimed in news.changed:
+            on_lane = self._on_lane.setdefault(claimed.lane, {})
+            before = on_lane.get(claimed.claimant)
+            if before is None or before.claimed != claimed:
+                on_lane[claimed.claimant] = one = OtherClaim(claimed, _decode(claimed.claim))
+                self._lanes_named.setdefault(claimed.lane_name, set()).add(claimed.lane)
+                changed.append(one)
         for claimant in self._present - news.present:
             self._gone_at[claimant] = now
         self._present = news.present

@@ -4,7 +4,7 @@ One object has one connection and belongs to one thread. A connection that was l
 and otherwise by the next transaction. A transaction that was open is lost, and the caller is told (`StoreAway`).
 
 The transactions of a store run one after the other, in all processes: each takes an advisory lock of the store first. So what is read inside
-stays true until the end, as with SQLite, and no transaction has to be repeated.
+stays true until the end, as with SQLite, and no transaction has to be repeated. Claims are written beside them (`claims_turn`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -20,11 +21,12 @@ import psycopg
 from psycopg import errors
 from psycopg.pq import TransactionStatus
 
-from headway.errors import CommitUnknown, StoreAway
+from headway.errors import CommitUnknown, JobTaken, StoreAway
 from headway.stores.database import Values, Work
 from headway.stores.job_lock import JobLease
 from headway.stores.postgres import schema
 from headway.stores.postgres.address import Address
+from headway.stores.postgres.claims_turn import wait_for_turn, write_in_turn
 from headway.stores.postgres.connection import connect, connect_or_leave
 from headway.stores.postgres.errors import explanation
 from headway.stores.postgres.lease_record import LeaseNumber, owner_of
@@ -54,7 +56,7 @@ class PostgresDatabase:
         self._abandoned = threading.Event()
         self._news = Notifications(address.schema)
         self._statements = statements()
-        self._transaction = 0
+        self._transaction, self._connections = 0, 1
         self._fence: LeaseNumber | None = None
         self.connection = connect(address, read_only=read_only)
         try:
@@ -180,10 +182,13 @@ class PostgresDatabase:
             raise StoreAway(str(explanation(self.address, error))) from None
         if self._fence is not None and not may_write:
             self.connection.execute("ROLLBACK")
-            raise job_taken(
-                self._fence.job, *(owner_of(self.connection, self._fence.job) or (None, None))[:2]
-            )
+            raise self._taken()
         self._transaction = int(number)
+
+    def _taken(self) -> JobTaken:
+        """Another process has the lease of our job."""
+        assert self._fence is not None
+        return job_taken(self._fence.job, *(owner_of(self.connection, self._fence.job) or (None, None))[:2])
 
     def set_fence(self, lease: JobLease | None) -> None:
         self._fence = None if lease is None else LeaseNumber(*lease.number)
@@ -207,6 +212,32 @@ class PostgresDatabase:
             if self._abandoned.wait(RETRY_S):
                 raise StoreAway(f"{self.address.shown} does not answer")
 
+    @property
+    def writes_apart(self) -> bool:
+        return True
+
+    def connection_number(self) -> int:
+        return self._connections
+
+    def write_apart(self, statements: Sequence[tuple[str, Values]]) -> None:
+        written = [
+            (statement.sql, statement.arguments(values))
+            for statement, values in ((self._statements[name], values) for name, values in statements)
+        ]
+        if self._in_transaction:
+            self._attempt(lambda: wait_for_turn(self.connection, self.address))
+            for text, arguments in written:
+                self._attempt(partial(self._fetch, text, arguments))
+        elif not self._patiently(lambda: self._write_apart(written)):
+            raise self._taken()
+
+    def _write_apart(self, written: list[tuple[str, Sequence[Any]]]) -> bool:
+        fence = "true" if self._fence is None else self._fence.fence()
+        try:
+            return write_in_turn(self.connection, self.address, written, fence)
+        except errors.LockNotAvailable as error:  # A run sits that out, as if the server were away.
+            raise StoreAway(str(explanation(self.address, error))) from None
+
     # -- a server that is away ---------------------------------------------------------------------------------------
 
     def _patiently(self, act: Callable[[], Result]) -> Result:
@@ -226,6 +257,7 @@ class PostgresDatabase:
         self.connection.close()
         self._news.forget()
         self.connection = connect_or_leave(self.address, self._abandoned, read_only=self.read_only)
+        self._connections += 1
 
     def _attempt(self, act: Callable[[], Result]) -> Result:
         try:

@@ -161,13 +161,21 @@ WHERE job <> ?1 AND abs(seen_utc - extract(epoch FROM clock_timestamp()) + 0 * ?
 INSERT INTO claims (claimant, lane, claim) VALUES (?, ?, ?)
 ON CONFLICT (claimant, lane) DO UPDATE SET claim = excluded.claim, change = DEFAULT;
 
+-- Claims are written beside these transactions. What belongs to others is removed without waiting for them.
+
 -- name: forget_old_claims
-DELETE FROM claims WHERE claimant IN (
-    SELECT id FROM claimants WHERE abs(seen_utc - extract(epoch FROM clock_timestamp()) + 0 * ?2::double precision) > ?1::double precision
+DELETE FROM claims WHERE (claimant, lane) IN (
+    SELECT claimant, lane FROM claims WHERE NOT EXISTS (
+        SELECT 1 FROM claimants
+        WHERE id = claims.claimant AND abs(seen_utc - extract(epoch FROM clock_timestamp()) + 0 * ?2::double precision) <= ?1::double precision
+    ) FOR UPDATE SKIP LOCKED
 );
 
 -- name: forget_old_claimants
-DELETE FROM claimants WHERE abs(seen_utc - extract(epoch FROM clock_timestamp()) + 0 * ?2::double precision) > ?1::double precision;
+DELETE FROM claimants WHERE id IN (
+    SELECT id FROM claimants
+    WHERE abs(seen_utc - extract(epoch FROM clock_timestamp()) + 0 * ?2::double precision) > ?1::double precision FOR UPDATE SKIP LOCKED
+);
 
 -- name: clock_utc
 SELECT extract(epoch FROM clock_timestamp())::double precision;

@@ -84,6 +84,11 @@ class SqliteDatabase(NeverAway):
                 self._control("ROLLBACK")
             raise
 
+    def write_apart(self, statements: Sequence[tuple[str, Values]]) -> None:
+        with self.transaction():
+            for name, values in statements:
+                self.execute(name, values)
+
     def _control(self, sql: str) -> None:
         try:
             self.connection.execute(sql)
