@@ -7,6 +7,7 @@ to others and looked at again after a while; so is one whose process fails.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,8 @@ from headway.wiring.serving.suitability import why_not_here
 
 #: How often it looks at its processes, and whether the database has said anything.
 LOOK_S: Final = 0.2
+#: How many waiting jobs a full engine looks at. Each is some questions to the database, and there may be thousands.
+MOST_WAITING: Final = 20
 #: How long a process may take until its run begins. Then another engine may try.
 CLAIM_S: Final = 10.0
 #: When a job is tried again that cannot run here, or whose process failed: the wait doubles up to the most.
@@ -76,7 +79,11 @@ class Dispatcher:
         self.waiting: list[str] = []
         #: Job → why it cannot run here.
         self.left: dict[str, str] = {}
+        #: How many more may wait: a full engine looks at some only.
+        self.more_waiting = 0
         self._later: dict[int, _Waiting] = {}
+        #: When the next of them is to be tried again.
+        self._due_at = math.inf
         self._is_away = self._look_again = False
         self.is_stopping = False
 
@@ -111,7 +118,7 @@ class Dispatcher:
 
     def _has_reason(self) -> bool:
         heard = self._store.submissions.heard()
-        due = any(one.until <= time.monotonic() for one in self._later.values())
+        due = time.monotonic() >= self._due_at
         again, self._look_again = self._look_again, False
         return heard or due or again
 
@@ -119,13 +126,17 @@ class Dispatcher:
         """Take what this engine can run, the oldest first."""
         open_jobs, now = self._store.submissions.open(), time.monotonic()
         self._later = {number: one for number, one in self._later.items() if number in open_jobs}
-        self.waiting = []
-        for number, wanted in open_jobs.items():
-            job = None if number in self.running else self._store.job_by_id(number)
-            if job is None or not may_take(job, wanted=wanted) or self._places.is_live(job.name):
-                continue
-            later = self._later.get(number)
-            if later is not None and later.until > now:
+        self._due_at = min((one.until for one in self._later.values() if one.until > now), default=math.inf)
+        chosen = [
+            number for number in open_jobs if number not in self.running and not self._is_later(number, now)
+        ]
+        self.waiting, self.more_waiting = [], 0
+        for place, number in enumerate(chosen):
+            if len(self.waiting) >= MOST_WAITING:
+                self.more_waiting = len(chosen) - place
+                break
+            job = self._store.job_by_id(number)
+            if job is None or not may_take(job, wanted=open_jobs[number]) or self._places.is_live(job.name):
                 continue
             if reason := why_not_here(self._config, self._store, job, self._environ):
                 self._leave(job, reason)
@@ -134,6 +145,15 @@ class Dispatcher:
             elif self._store.submissions.claim(number, CLAIM_S):
                 self._start(job)
         self.left = {name: reason for name, reason in self.left.items() if self._is_left(name)}
+
+    def _is_later(self, number: int, now: float) -> bool:
+        """Whether a job is not to be tried yet."""
+        later = self._later.get(number)
+        return later is not None and later.until > now
+
+    def _not_for(self, later: _Waiting, seconds: float) -> None:
+        later.until = time.monotonic() + seconds
+        self._due_at = min(self._due_at, later.until)
 
     def _is_left(self, name: str) -> bool:
         return any(one.reason and one.reason == self.left.get(name) for one in self._later.values())
@@ -146,7 +166,7 @@ class Dispatcher:
     def _leave(self, job: Job, reason: str) -> None:
         """Leave a job to other engines, and say so once."""
         later = self._later.setdefault(job.id, _Waiting(0.0))
-        later.until = time.monotonic() + AGAIN_S
+        self._not_for(later, AGAIN_S)
         if later.reason != reason:
             later.reason = self.left[job.name] = reason
             self._tell("left", job, text=reason)
@@ -183,7 +203,7 @@ class Dispatcher:
         later.failures = 1 if job.ended > later.ended else later.failures + 1
         later.ended = job.ended
         wait_s = min(FIRST_WAIT_S * 2.0 ** (later.failures - 1), MOST_WAIT_S)
-        later.until = time.monotonic() + wait_s
+        self._not_for(later, wait_s)
         how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
         why = f": {error}" if error else ""
         self._tell("failed", job, text=f"its process {how}{why}; tried again in {wait_s:.0f} s")
