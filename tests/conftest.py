@@ -32,8 +32,8 @@ providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: one more than there are processors, because many tests wait for processes and for seconds that providers ask for."""
-    return len(os.sched_getaffinity(0)) + 1
+    """`-n auto`: two more than there are processors, because most tests wait for processes and for seconds that providers ask for."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 @pytest.fixture(autouse=True)

@@ -239,8 +239,8 @@ TABLE = [
     Mistake("a database that is none", (*RUN, "--db", "text.db"), "text.db is not a Headway database", "--db", file("text.db", "no database " * 100), code=1),
     Mistake("somebody else's database", (*RUN, "--db", "other.db"), "other.db is not a Headway database", "--db", lambda stage: _foreign(stage.root / "other.db"), code=1),
     Mistake("resume with no jobs", ("resume",), "there is no database", "headway run FILE"),
-    Mistake("status after an interrupted start", ("status", "--db", "new.db"), "there are no jobs yet", "headway run FILE", _empty_wal),
-    Mistake("export after an interrupted start", ("export", "--db", "new.db"), "there are no jobs yet", "headway run FILE", _empty_wal),
+    Mistake("status after an interrupted start", ("status", "--db", "new.db"), "there are no jobs yet", "headway run --db new.db FILE", _empty_wal),
+    Mistake("export after an interrupted start", ("export", "--db", "new.db"), "there are no jobs yet", "headway run --db new.db FILE", _empty_wal),
     Mistake("status with no jobs", ("status",), "there is no database", "headway run FILE"),
 ]  # fmt: skip
 

@@ -34,13 +34,15 @@ READ_ONLY = (
 
 
 def make_older(db: Path) -> None:
-    """Undo the newest migration (18: samples of lanes)."""
-    assert len(migrations()) == 18, "undo the newest migration here"
+    """Undo the newest migration (20: claimants)."""
+    assert len(migrations()) == 20, "undo the newest migration here"
     with closing(sqlite3.connect(db, isolation_level=None)) as connection:
-        for table in ("run_samples", "lane_samples", "lane_waits"):
+        for table in ("claims", "claimants"):
             connection.execute(f"DROP TABLE {table}")
-        connection.execute("ALTER TABLE attempts DROP COLUMN again_utc")
-        connection.execute("ALTER TABLE units DROP COLUMN created_utc")
+        connection.execute(
+            "CREATE TABLE claims (lane INTEGER NOT NULL, job INTEGER NOT NULL, claim TEXT NOT NULL, seen_utc REAL NOT NULL,"
+            " PRIMARY KEY (lane, job)) WITHOUT ROWID"
+        )
         connection.execute(f"PRAGMA user_version = {len(migrations()) - 1}")
 
 

@@ -14,6 +14,7 @@ from tests.crash.stage import Stage, wait_for
 from tests.dashboard.dashboard_process import DashboardProcess, dashboard, one_attempt_stage
 
 from headway.dashboard.actions.command_process import ActionRefused, run_command
+from headway.stores.job_lock import is_locked
 
 WAIT = "until test -e go; do sleep 0.02; done; echo ended"
 
@@ -95,7 +96,11 @@ def _resume_in_the_background(stage: Stage, page: DashboardProcess) -> None:
     (stage.root / "go").touch()
     wait_for("the end", lambda: state_of(page) == "failed")
     assert page.get("/api/jobs/j").json["counts"]["failed"] == 1
+    attempts, lock = "SELECT count(*) FROM attempts", stage.root / ".headway" / "jobs" / "j" / "lock"
+    before = stage.query(attempts)
     assert "runs in the background" in page.post("/api/jobs/j/retry", {"failed": True}).json["text"]
+    wait_for("another attempt", lambda: stage.query(attempts) > before)
+    wait_for("the end of its process", lambda: not is_locked(lock))
     wait_for("the end", lambda: state_of(page) == "failed")
 
 

@@ -198,6 +198,8 @@ def test_what_a_hungry_job_uses_is_no_news() -> None:
     idle = msgspec.structs.replace(before, hungry=False)
     assert msgspec.structs.replace(idle, use=0.5).drifted(idle)
     assert not msgspec.structs.replace(idle, use=0.201).drifted(idle)
+    small = msgspec.structs.replace(idle, use=0.004)
+    assert msgspec.structs.replace(small, use=0.001).drifted(small), "a hundred of them are a large part"
 
 
 def test_an_answer_that_comes_after_the_grant_is_taken() -> None:

@@ -72,6 +72,18 @@ def test_a_small_part_is_no_fuller_than_its_limit() -> None:
     assert part.full_at == 20.0
 
 
+def test_a_refused_part_that_holds_no_request_waits_for_its_next_turn() -> None:
+    """Those that were refused would all come back a second later, and be refused again."""
+    run = Run(units(4), lane_spec(limits=msgspec.structs.replace(RPM, burst_s=1.0)))
+    run.at(0.0, Share("a", grants(jobs(100))[50]))
+    refused_at = run.scheduler.lanes["a"].limits.meters[-1].full_at + 0.1
+    assert len(run.at(refused_at).starts) == 1
+    run.at(refused_at + 0.1, failed(next(iter(run.scheduler.out)), Kind.RATE))
+    part = run.scheduler.lanes["a"].limits.meters[-1]
+    assert part.name.endswith(OUR_PART)
+    assert part.full_at == pytest.approx(refused_at + 0.1 + 1.0 / part.rate, rel=0.01)
+
+
 def test_the_leader_overdraws_its_part_only_while_it_tests_the_depth() -> None:
     """The last few percent of a bucket need no test. A leader that went on testing would use the bucket of a hundred jobs."""
     leader = grants(jobs(100))[0]

@@ -41,6 +41,8 @@ SPARE_FROM: Final = 5
 SPARE_ALL: Final = 25
 #: A part that shrinks to less than this share of itself takes its turn again.
 SHRUNK: Final = 0.8
+#: After a refusal a part whose bucket holds no request waits for so many times the time between two of its requests.
+AFTER_REFUSAL: Final = 1.0
 #: A smaller part than this sends so rarely that the level of the account says more than its own.
 SMALL: Final = 0.2
 #: Claims of up to so many jobs are read at every look, those of more jobs less often, but this often at least.
@@ -58,6 +60,8 @@ WORD: Final = (1 << 64) - 1
 #: A part that differs by a smaller share is not changed; a number in flight of other jobs may differ by this share, or by two.
 SAME: Final = 0.03
 SAME_FLIGHT: Final = 0.1
+#: A use of a job that is not hungry may differ by this, or by less: many small ones that have ended add up.
+SAME_USE: Final = 0.01
 #: How long jobs wait for the one that searches. The ramp of a minute's bucket takes less, up to 20,000 requests a minute.
 SEARCH_S: Final = 20.0
 #: A hold that ends later than others know by less than this is the same hold.
@@ -138,10 +142,8 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
     def drifted(self, before: Claim) -> bool:
         """Whether others should know of the change some time. What a hungry job uses is its part, and says nothing."""
-        return self._settled() != before._settled()
-
-    def _settled(self) -> Claim:
-        return msgspec.structs.replace(self, use=0.0 if self.hungry else round(self.use, 2))
+        uses_other = abs(self.use - before.use) > min(SAME_USE, SAME_FLIGHT * before.use)
+        return (uses_other and not self.hungry) or msgspec.structs.replace(self, use=before.use) != before
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
@@ -435,12 +437,18 @@ class Parts:
 
     def _take_turn(self, mine: Meter) -> None:
         """If a part's bucket cannot hold one request, the first requests of all jobs go one after another, not all at once."""
-        whole = mine.whole
-        assert whole is not None
-        unit = 1.0 if whole.dimension is Dimension.REQUESTS else whole.unit_s * whole.rate
-        wait_s = unit / mine.rate - mine.depth_s
+        wait_s = _request_s(mine) - mine.depth_s
         if wait_s > 0.0:
             mine.owe_until(max(mine.full_at, self._now) + self._before * wait_s)
+
+    def refused(self, now: float) -> None:
+        """A request was refused. A part whose bucket cannot hold one waits a good while: if all that were refused came back at once, they would
+        be refused again, and others with them.
+        """
+        for mine in self._meters.values():
+            request_s = _request_s(mine)
+            if request_s > mine.depth_s:
+                mine.owe_until(now + AFTER_REFUSAL * request_s)
 
     def level(self) -> None:
         """The account's levels were reported or proven: no part is fuller than the whole, which others have used, too."""
@@ -453,6 +461,14 @@ class Parts:
             if not meter.levelled:
                 meter.owe_until(mine.full_at)
         self._meters = {}
+
+
+def _request_s(mine: Meter) -> float:
+    """How long a part refills for one request."""
+    whole = mine.whole
+    assert whole is not None
+    unit = 1.0 if whole.dimension is Dimension.REQUESTS else whole.unit_s * whole.rate
+    return unit / mine.rate
 
 
 def _beside(meter: Meter) -> Meter:

@@ -46,7 +46,7 @@ def of_rate(lane: LaneState, entry: Entry, hint: Hint, now: float) -> None:
         return
     if not _disproved(lane, entry, hint, now) and not _ended_ramp(lane, entry, hint, now):
         _of_known(lane, entry, hint, now)
-    lane.limits.level_parts()
+    lane.limits.refused(now)
 
 
 def _disproved(lane: LaneState, entry: Entry, hint: Hint, now: float) -> bool:

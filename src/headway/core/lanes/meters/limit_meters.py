@@ -141,6 +141,11 @@ class LimitMeters:
         if self.part < SMALL:
             self._parts.level()
 
+    def refused(self, now: float) -> None:
+        """A request was refused for its rate."""
+        self.level_parts()
+        self._parts.refused(now)
+
     def start(self, costs: Costs, now: float) -> None:
         """An attempt starts: move what is learned, the found rate and the cap on growth, on to this instant."""
         if self.finder is not None:
