@@ -207,7 +207,12 @@ def test_what_was_decided_while_a_process_starts_is_kept(stage: Stage) -> None:
     assert set(stage.statuses().values()) == {"pending"}
     assert stage.run("submit", "in.jsonl").returncode == 0
     with closing(connect(parse_address(stage.address), read_only=False)) as database:
-        database.execute("UPDATE jobs SET name = '../../../out'")
+        database.execute("UPDATE jobs SET settings = '[]'")
+        with _engine(stage, "two") as (two, told):
+            wait_for("it says why", lambda: '"left"' in told.read_text())
+            assert "its records cannot be read" in told.read_text()
+            assert two.poll() is None
+        database.execute("UPDATE jobs SET settings = '{}', name = '../../../out'")
     with _engine(stage, "one") as (_, told):
         wait_for("it says why", lambda: '"left"' in told.read_text())
         assert "its name is not one that Headway gives" in told.read_text()

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from headway.config import Config
-from headway.errors import StoreAway
+from headway.errors import HeadwayError, StoreAway
 from headway.stores.job_lock import JobPlaces
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -135,16 +135,32 @@ class Dispatcher:
             if len(self.waiting) >= MOST_WAITING:
                 self.more_waiting = len(chosen) - place
                 break
-            job = self._store.job_by_id(number)
-            if job is None or not may_take(job, wanted=open_jobs[number]) or self._places.is_live(job.name):
+            job = self._suitable(number, wanted=open_jobs[number])
+            if job is None:
                 continue
-            if reason := why_not_here(self._config, self._store, job, self._environ):
-                self._leave(job, reason)
-            elif len(self.running) >= self._most:
+            if len(self.running) >= self._most:
                 self.waiting.append(job.name)
             elif self._store.submissions.claim(number, CLAIM_S):
                 self._start(job)
         self.left = {name: reason for name, reason in self.left.items() if self._is_left(name)}
+
+    def _suitable(self, number: int, *, wanted: bool) -> Job | None:
+        """A job that this engine can run, and that no process runs."""
+        try:
+            job = self._store.job_by_id(number)
+            if job is None or not may_take(job, wanted=wanted) or self._places.is_live(job.name):
+                return None
+            reason = why_not_here(self._config, self._store, job, self._environ)
+        except HeadwayError:
+            raise
+        except (
+            Exception
+        ) as error:  # Another version or program has written what this one cannot read: that costs one job.
+            self._leave(number, f"number {number}", f"its records cannot be read: {error}")
+            return None
+        if reason:
+            self._leave(number, job.name, reason, job)
+        return None if reason else job
 
     def _is_later(self, number: int, now: float) -> bool:
         """Whether a job is not to be tried yet."""
@@ -163,13 +179,14 @@ class Dispatcher:
         process = self.running[job.id] = JobProcess(self._config, job, self._flags)
         self._tell("took", job, pid=process.pid)
 
-    def _leave(self, job: Job, reason: str) -> None:
+    def _leave(self, number: int, name: str, reason: str, job: Job | None = None) -> None:
         """Leave a job to other engines, and say so once."""
-        later = self._later.setdefault(job.id, _Waiting(0.0))
+        later = self._later.setdefault(number, _Waiting(0.0))
         self._not_for(later, AGAIN_S)
         if later.reason != reason:
-            later.reason = self.left[job.name] = reason
-            self._tell("left", job, text=reason)
+            later.reason = self.left[name] = reason
+            good, total = (0, 0) if job is None else (job.good, job.total)
+            self._tell_event(EngineEvent(time.time(), "left", name, reason, succeeded=good, total=total))
 
     # -- ends --------------------------------------------------------------------------------------------------------
 
@@ -191,7 +208,7 @@ class Dispatcher:
         if goes_on and self._places.is_live(job.name):
             self._tell("failed", job, text=process.error() or "another engine has it now")
         elif goes_on and code == NOT_HERE:
-            self._leave(job, process.error())
+            self._leave(job.id, job.name, process.error(), job)
         elif goes_on and not (self.is_stopping and code == INTERRUPTED):
             self._wait(job, code, process.error())
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from headway.config import Config, kind_of, with_overrides
-from headway.errors import HeadwayError, JobBusy, UsageError
+from headway.errors import HeadwayError, JobBusy, StoreAway, UsageError
 from headway.jobs.base import JobKind
 from headway.jobs.kinds import run_kind_of
 from headway.stores.job_lock import is_folder_name
@@ -95,6 +95,8 @@ def why_not_here(config: Config, store: Store, job: Job, environ: Mapping[str, s
             if needs_machine(config, route.provider):
                 return f"provider '{route.provider}' is for programs and files of one machine"
             check(route.provider, route.model)
+    except StoreAway:
+        raise
     except HeadwayError as error:
         return str(error)
     return ""
