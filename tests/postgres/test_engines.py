@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -17,6 +17,8 @@ from tests.crash.stage import KEY, Stage, contents, echoes, wait_for
 from tests.postgres_server import PostgresServer
 
 from headway.fake.process import FakeProcess, fake_process
+from headway.stores.postgres.address import parse_address
+from headway.stores.postgres.connection import connect
 
 UNITS = 160
 ENGINES = ("one", "two", "three", "rich")
@@ -180,3 +182,40 @@ def test_jobs_that_need_this_machine_are_refused(stage: Stage, flags: tuple[str,
     assert (refused.returncode, reason in refused.stderr) == (2, True), refused.stderr
     assert KEY not in refused.stderr
     assert stage.statuses() == {}
+
+
+def _resume_as_an_engine(stage: Stage, job: str) -> subprocess.CompletedProcess[str]:
+    """The process of a job, as an engine starts it."""
+    reading, alive = os.pipe()
+    command = [sys.executable, "-m", "headway", "resume", "--served", str(reading), "--", job]
+    try:
+        return subprocess.run(command, cwd=stage.root, env=stage.environ(), pass_fds=(reading,), capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    finally:
+        os.close(reading)
+        os.close(alive)
+
+
+def test_what_was_decided_while_a_process_starts_is_kept(stage: Stage) -> None:
+    """A process takes a second to start: a job that was cancelled meanwhile stays so. Names from other programs lead nowhere."""
+    job = json.loads(stage.run("submit", "in.jsonl", "--json").stdout)["job"]
+    paused = stage.run("pause", job)
+    assert (paused.returncode, "waits for an engine" in paused.stderr) == (2, True), paused.stderr
+    assert stage.run("cancel", job).returncode == 0
+    late = _resume_as_an_engine(stage, job)
+    assert (late.returncode, "no longer waits for an engine" in late.stderr) == (2, True), late.stderr
+    assert stage.job()["state"] == "cancelled"
+    assert set(stage.statuses().values()) == {"pending"}
+    assert stage.run("submit", "in.jsonl").returncode == 0
+    with closing(connect(parse_address(stage.address), read_only=False)) as database:
+        database.execute("UPDATE jobs SET settings = '[]'")
+        with _engine(stage, "two") as (two, told):
+            wait_for("it says why", lambda: '"left"' in told.read_text())
+            assert "its records cannot be read" in told.read_text()
+            assert two.poll() is None
+        database.execute("UPDATE jobs SET settings = '{}', name = '../../../out'")
+    with _engine(stage, "one") as (_, told):
+        wait_for("it says why", lambda: '"left"' in told.read_text())
+        assert "its name is not one that Headway gives" in told.read_text()
+    refused = _resume_as_an_engine(stage, "../../../out")
+    assert "leads out of its folder" in refused.stderr
+    assert not (stage.root.parent / "out").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,8 +117,10 @@ def _resume(
     **flags: Any,
 ) -> int:
     from headway.cli.shared import printing, run_job, workspace
+    from headway.errors import JobBusy
     from headway.jobs.kinds import file_kind_of, run_kind_of
     from headway.reports.jobs import job_report
+    from headway.wiring.serving.suitability import must_still_be_served
     from headway.wiring.steering import control_requests
     from headway.wiring.store_access import open_store
     from headway.wiring.submission import reopened, with_cap_of
@@ -132,6 +135,8 @@ def _resume(
         if units:
             run_kind_of(job).check_retry(store, job, chosen)
         if workspace.is_live(settings, job):
+            if served is not None:
+                raise JobBusy(f"job '{job.name}' is already running")
             what, named = (
                 ("retry", chosen or store.failed(job.id)) if only_failed or units else ("resume", [])
             )
@@ -164,4 +169,6 @@ def _resume(
         if served is not None:
             run_flags = _for_an_engine(run_flags, served)
         with reopened(settings, store, job, run_flags) as ready:
+            if served is not None:
+                must_still_be_served(settings, store, ready.job, name or "", os.environ)
             return run_job.run_ready(ready, detachment, progress=progress, quiet=quiet, as_json=as_json)

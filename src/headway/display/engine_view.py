@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headway.display.formatting import count, duration
@@ -42,9 +42,9 @@ def event_line(what: str, job: str, text: str, state: str, units: tuple[int, int
 
 
 def engine_table(
-    jobs: Iterable[EngineJob], waiting: Iterable[str], left: Mapping[str, str], most: int
+    jobs: Iterable[EngineJob], waiting: Sequence[str], more: int, left: Mapping[str, str], most: int
 ) -> Group:
-    """The jobs that run, those that wait for a place, and those that cannot run here."""
+    """The jobs that run, those that wait for a place, and those that cannot run here. `more`: how many more may wait."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -58,13 +58,12 @@ def engine_table(
         rate = f"{job.rate_per_s:.1f}/s"
         table.add_row(Text(job.name), done, f"{job.in_flight:,}", rate, duration(job.running_s))
     lines = [f"{name} cannot run here: {reason}" for name, reason in left.items()]
-    names = list(waiting)
-    if names:
-        more = len(names) - MOST_NAMES
+    if waiting:
+        more += max(0, len(waiting) - MOST_NAMES)
         lines.append(
-            "waiting: " + ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+            "waiting: " + ", ".join(waiting[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
         )
-    if not running and not names:
+    if not running and not waiting:
         lines.append(f"waiting for jobs (up to {most:,} at a time; 'headway submit FILE' hands one over)")
     below = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
     return Group(*([table] if running else []), *below)

@@ -152,6 +152,8 @@ class JobPlaces(NamedTuple):
 
     def is_live(self, job: str) -> bool:
         """Whether a process runs the job now: it holds the job's lock."""
+        if not is_folder_name(job):
+            return False
         path = self.folder / job / "lock"
         return (
             is_locked(path) if self.server is None else self.server.is_running(job, lambda: free_place(path))
@@ -165,6 +167,11 @@ class JobPlaces(NamedTuple):
             return read_own(self.folder / job / "progress.json", JOB_LEVELS)
         except OSError:
             return None
+
+
+def is_folder_name(job: str) -> bool:
+    """Whether a job can have a folder of its name. Headway gives no other names, but another program may write them into a shared database."""
+    return job not in ("", ".", "..") and "/" not in job and "\0" not in job
 
 
 def free_place(path: Path) -> str:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headway.config import Config
 from headway.config.trust import foreign, user_name
-from headway.errors import ConfigError, ForeignRecords, NoRecords
+from headway.errors import ConfigError, ForeignRecords, NoRecords, StoreError
 from headway.install_hint import install_command
-from headway.stores.job_lock import JobLock, JobPlaces
+from headway.stores.job_lock import JobLock, JobPlaces, is_folder_name
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
@@ -131,7 +131,16 @@ def hide_from_git(config: Config) -> None:
 
 def job_folder(config: Config, job: str) -> Path:
     """The folder of a job's small files."""
-    return jobs_folder(config) / job
+    return jobs_folder(config) / _folder_name(job)
+
+
+def _folder_name(job: str) -> str:
+    """The name of a job as that of its folder. A shared database may have a name that leads elsewhere."""
+    if not is_folder_name(job):
+        raise StoreError(
+            f"the name '{job}' of a job leads out of its folder", hint="Headway made no job of that name"
+        )
+    return job
 
 
 def journal_of(config: Config, job: str) -> Path | None:
@@ -144,7 +153,11 @@ def outage_at(db: str, job: str, say: Callable[[str], None]) -> Outage | None:
     from headway.stores.journal import Journal
     from headway.stores.writer import Outage
 
-    return Outage(Journal(_home(db, Path.cwd()) / "jobs" / job / JOURNAL), say) if "://" in db else None
+    return (
+        Outage(Journal(_home(db, Path.cwd()) / "jobs" / _folder_name(job) / JOURNAL), say)
+        if "://" in db
+        else None
+    )
 
 
 def job_places(config: Config) -> JobPlaces:
@@ -177,7 +190,7 @@ def job_lock(config: Config, job: str, store: Store | None = None) -> AbstractCo
 
 def job_lock_at(db: str, job: str, store: Store | None = None) -> AbstractContextManager[Any]:
     """The lock of a job for a caller without a configuration. A program's job has no other files: nothing of it is left at the end."""
-    folder = _home(db, Path.cwd()) / "jobs" / job
+    folder = _home(db, Path.cwd()) / "jobs" / _folder_name(job)
     return _lock(db, job, JobLock(folder / "lock", job, temporary=True), store)
 
 

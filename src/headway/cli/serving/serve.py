@@ -170,7 +170,8 @@ def _display(live: bool, engine: Dispatcher, place: tuple[Store, JobPlaces], mos
             nonlocal shown_at
             if time.monotonic() - shown_at >= SHOW_S:
                 shown_at = time.monotonic()
-                table = engine_table(_running(engine, *place), engine.waiting, engine.left, most)
+                running = _running(engine, *place)
+                table = engine_table(running, engine.waiting, engine.more_waiting, engine.left, most)
                 screen.update(table, refresh=True)
 
         yield show

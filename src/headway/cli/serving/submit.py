@@ -64,7 +64,7 @@ def _submit(
 
     kind = kind_of_input(files)
     must_be_for_engines(kind, files[0])
-    settings = workspace.settings_for(kind, config, db, **flags)
+    settings = workspace.settings_for(kind, config, db, max_cost=max_cost, **flags)
     workspace.require_provider(settings)
     workspace.require_routes(settings, flags["model"])
     say = printing.say_unless(quiet)

@@ -33,9 +33,13 @@ _EXPLANATIONS: Final[tuple[tuple[type[psycopg.Error], str, str], ...]] = (
     (
         errors.InsufficientPrivilege,
         "the role may not use {db}: {text}",
-        "grant it CREATE on the database, or use another role",
+        "grant it the rights of the role that made the records (for a first run: CREATE on the database), or use another role",
     ),
-    (errors.UndefinedTable, "{db} is not a Headway database", "name another one with --db"),
+    (
+        errors.UndefinedTable,
+        "{db} is not a Headway database, or the role may not see its records",
+        "name another one with --db, or grant the role USAGE on the schema",
+    ),
     (errors.UndefinedColumn, "{db} is not a Headway database", "name another one with --db"),
     (errors.InvalidSchemaName, "{db} has no records yet", "'headway run FILE' creates them"),
     (

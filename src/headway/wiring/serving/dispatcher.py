@@ -7,6 +7,7 @@ to others and looked at again after a while; so is one whose process fails.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Final
 import msgspec
 
 from headway.config import Config
-from headway.errors import StoreAway
+from headway.errors import HeadwayError, StoreAway
 from headway.stores.job_lock import JobPlaces
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -25,6 +26,8 @@ from headway.wiring.serving.suitability import why_not_here
 
 #: How often it looks at its processes, and whether the database has said anything.
 LOOK_S: Final = 0.2
+#: How many waiting jobs a full engine looks at. Each is some questions to the database, and there may be thousands.
+MOST_WAITING: Final = 20
 #: How long a process may take until its run begins. Then another engine may try.
 CLAIM_S: Final = 10.0
 #: When a job is tried again that cannot run here, or whose process failed: the wait doubles up to the most.
@@ -76,7 +79,11 @@ class Dispatcher:
         self.waiting: list[str] = []
         #: Job → why it cannot run here.
         self.left: dict[str, str] = {}
+        #: How many more may wait: a full engine looks at some only.
+        self.more_waiting = 0
         self._later: dict[int, _Waiting] = {}
+        #: When the next of them is to be tried again.
+        self._due_at = math.inf
         self._is_away = self._look_again = False
         self.is_stopping = False
 
@@ -111,7 +118,7 @@ class Dispatcher:
 
     def _has_reason(self) -> bool:
         heard = self._store.submissions.heard()
-        due = any(one.until <= time.monotonic() for one in self._later.values())
+        due = time.monotonic() >= self._due_at
         again, self._look_again = self._look_again, False
         return heard or due or again
 
@@ -119,21 +126,50 @@ class Dispatcher:
         """Take what this engine can run, the oldest first."""
         open_jobs, now = self._store.submissions.open(), time.monotonic()
         self._later = {number: one for number, one in self._later.items() if number in open_jobs}
-        self.waiting = []
-        for number, wanted in open_jobs.items():
-            job = None if number in self.running else self._store.job_by_id(number)
-            if job is None or not may_take(job, wanted=wanted) or self._places.is_live(job.name):
+        self._due_at = min((one.until for one in self._later.values() if one.until > now), default=math.inf)
+        chosen = [
+            number for number in open_jobs if number not in self.running and not self._is_later(number, now)
+        ]
+        self.waiting, self.more_waiting = [], 0
+        for place, number in enumerate(chosen):
+            if len(self.waiting) >= MOST_WAITING:
+                self.more_waiting = len(chosen) - place
+                break
+            job = self._suitable(number, wanted=open_jobs[number])
+            if job is None:
                 continue
-            later = self._later.get(number)
-            if later is not None and later.until > now:
-                continue
-            if reason := why_not_here(self._config, self._store, job, self._environ):
-                self._leave(job, reason)
-            elif len(self.running) >= self._most:
+            if len(self.running) >= self._most:
                 self.waiting.append(job.name)
             elif self._store.submissions.claim(number, CLAIM_S):
                 self._start(job)
         self.left = {name: reason for name, reason in self.left.items() if self._is_left(name)}
+
+    def _suitable(self, number: int, *, wanted: bool) -> Job | None:
+        """A job that this engine can run, and that no process runs."""
+        try:
+            job = self._store.job_by_id(number)
+            if job is None or not may_take(job, wanted=wanted) or self._places.is_live(job.name):
+                return None
+            reason = why_not_here(self._config, self._store, job, self._environ)
+        except HeadwayError:
+            raise
+        except (
+            Exception
+        ) as error:  # Another version or program has written what this one cannot read: that costs one job.
+            self._leave(number, f"number {number}", f"its records cannot be read: {error}")
+            return None
+        if reason:
+            self._leave(number, job.name, reason, job)
+        return None if reason else job
+
+    def _is_later(self, number: int, now: float) -> bool:
+        """Whether a job is not to be tried yet."""
+        later = self._later.get(number)
+        return later is not None and later.until > now
+
+    def _not_for(self, later: _Waiting, seconds: float) -> None:
+        later.until = time.monotonic() + seconds
+        self._due_at = min(self._due_at, later.until)
 
     def _is_left(self, name: str) -> bool:
         return any(one.reason and one.reason == self.left.get(name) for one in self._later.values())
@@ -143,13 +179,14 @@ class Dispatcher:
         process = self.running[job.id] = JobProcess(self._config, job, self._flags)
         self._tell("took", job, pid=process.pid)
 
-    def _leave(self, job: Job, reason: str) -> None:
+    def _leave(self, number: int, name: str, reason: str, job: Job | None = None) -> None:
         """Leave a job to other engines, and say so once."""
-        later = self._later.setdefault(job.id, _Waiting(0.0))
-        later.until = time.monotonic() + AGAIN_S
+        later = self._later.setdefault(number, _Waiting(0.0))
+        self._not_for(later, AGAIN_S)
         if later.reason != reason:
-            later.reason = self.left[job.name] = reason
-            self._tell("left", job, text=reason)
+            later.reason = self.left[name] = reason
+            good, total = (0, 0) if job is None else (job.good, job.total)
+            self._tell_event(EngineEvent(time.time(), "left", name, reason, succeeded=good, total=total))
 
     # -- ends --------------------------------------------------------------------------------------------------------
 
@@ -171,7 +208,7 @@ class Dispatcher:
         if goes_on and self._places.is_live(job.name):
             self._tell("failed", job, text=process.error() or "another engine has it now")
         elif goes_on and code == NOT_HERE:
-            self._leave(job, process.error())
+            self._leave(job.id, job.name, process.error(), job)
         elif goes_on and not (self.is_stopping and code == INTERRUPTED):
             self._wait(job, code, process.error())
         else:
@@ -183,7 +220,7 @@ class Dispatcher:
         later.failures = 1 if job.ended > later.ended else later.failures + 1
         later.ended = job.ended
         wait_s = min(FIRST_WAIT_S * 2.0 ** (later.failures - 1), MOST_WAIT_S)
-        later.until = time.monotonic() + wait_s
+        self._not_for(later, wait_s)
         how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
         why = f": {error}" if error else ""
         self._tell("failed", job, text=f"its process {how}{why}; tried again in {wait_s:.0f} s")

@@ -41,7 +41,7 @@ class JobProcess:
         }
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "headway", "resume", job.name, "--served", str(reading), "--quiet", *flags],
+                [sys.executable, "-P", "-m", "headway", "resume", "--served", str(reading), "--quiet", *flags, "--", job.name],
                 env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._errors,
                 pass_fds=(reading,), start_new_session=True,
             )  # fmt: skip

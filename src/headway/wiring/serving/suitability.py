@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from headway.config import Config, kind_of, with_overrides
-from headway.errors import HeadwayError, UsageError
+from headway.errors import HeadwayError, JobBusy, StoreAway, UsageError
 from headway.jobs.base import JobKind
 from headway.jobs.kinds import run_kind_of
+from headway.stores.job_lock import is_folder_name
 from headway.stores.records import Job
 from headway.stores.store import Store
+from headway.stores.submissions import may_take
 from headway.wiring.run_plan import check_route
 
 #: The kinds of job that need nothing but their records.
@@ -58,15 +60,32 @@ def needs_machine(config: Config, provider: str) -> bool:
     return not kind.is_server and kind.name not in _REMOTE_ALSO
 
 
+def must_still_be_served(
+    config: Config, store: Store, job: Job, name: str, environ: Mapping[str, str]
+) -> None:
+    """Raise if an engine may no longer run the job that it chose. Its process has the lease now: what a user decides from here on reaches it."""
+    wanted = store.submissions.open().get(job.id)
+    if job.name != name or wanted is None or not may_take(job, wanted=wanted):
+        raise JobBusy(f"job '{name}' no longer waits for an engine: it is {job.state}")
+    if reason := why_not_here(config, store, job, environ):
+        raise UsageError(reason)
+
+
 def why_not_here(config: Config, store: Store, job: Job, environ: Mapping[str, str]) -> str:
     """Why a job cannot run with the settings and keys of this engine; "": it can."""
+    if not is_folder_name(job.name):
+        return "its name is not one that Headway gives"
     if job.kind not in _BY_RECORDS:
         return f"a {job.kind} needs the machine with its files"
     cap = job.settings.get("run", {}).get("max_cost_usd", 0.0)
     if cap and not config.run.max_cost_usd:
         config = with_overrides(config, max_cost=cap)  # Needs prices.
     try:
-        config = run_kind_of(job).with_providers(config, job)
+        own, config = config, run_kind_of(job).with_providers(config, job)
+        if brought := sorted(
+            name for name in config.providers.keys() - own.providers.keys() if needs_machine(config, name)
+        ):
+            return f"its step '{brought[0]}' is for programs and files of one machine"
         check = check_route(config, environ)
         for route in store.routes(job.id):
             if route.provider not in config.providers:
@@ -76,6 +95,8 @@ def why_not_here(config: Config, store: Store, job: Job, environ: Mapping[str, s
             if needs_machine(config, route.provider):
                 return f"provider '{route.provider}' is for programs and files of one machine"
             check(route.provider, route.model)
+    except StoreAway:
+        raise
     except HeadwayError as error:
         return str(error)
     return ""

@@ -74,7 +74,12 @@ def ask_running(config: Config, store: Store, job: Job, what: str, units: Sequen
     """
     if what == "cancel" and not units and not is_live(config, job) and job.id in store.submissions.open():
         store.submissions.withdraw(job.id, time.time())
-        return Asked(job.name, what)
+        if not is_live(config, job):  # Otherwise an engine has just taken it.
+            return Asked(job.name, what)
+    if not is_live(config, job) and job.id in store.submissions.open():
+        raise UsageError(
+            f"job '{job.name}' waits for an engine", hint=f"'headway cancel {job.name}' takes it back"
+        )
     must_be_live(config, job)
     return ask(config, store, job, what, indexes_of(store, job, units))
 
