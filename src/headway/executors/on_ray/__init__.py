@@ -9,5 +9,6 @@ host_link       one host as seen from here: units, output, heartbeats, death
 hosts           which host runs which unit; how many hosts there are, and how many more the cluster has room for
 ray_pool        stands for a `ProcessPool` whose workers are on the nodes
 ray_programs    stands for `run_program`, for programs on the nodes
+left_out        what of the folder does not travel
 paths           paths of this machine → paths on a node, for files that travel
 """

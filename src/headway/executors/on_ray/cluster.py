@@ -19,19 +19,14 @@ from typing import Any, Final
 import msgspec
 
 from headway.errors import ConfigError
+from headway.executors.on_ray.left_out import left_out
 from headway.executors.on_ray.resources import Resources
 from headway.install_hint import install_command
 from headway.providers.error_messages import describe_exception
 
 #: A cluster of this process alone.
 LOCAL: Final = "local"
-#: What never travels: secrets, our records, what is large and of no use on another machine.
-NEVER: Final = (
-    ".env", ".env.*", ".headway/", ".git/", ".hg/", ".venv/", "venv/", "__pycache__/", "node_modules/", "*.pem", "*.key",
-    ".netrc", ".npmrc", ".pypirc", ".aws/", ".ssh/", ".claude/", ".codex/", ".ray/",
-    "*.db", "*.db-wal", "*.db-shm", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/",
-)  # fmt: skip
-#: How Ray behaves for us: no messages, no telemetry, no scan of the user's .gitignore.
+#: How Ray behaves for us: no messages, no telemetry.
 _VARIABLES: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
@@ -150,7 +145,7 @@ class _Connection:
         if self._travels:
             options["runtime_env"] = {
                 "working_dir": settings.root,
-                "excludes": [*NEVER, *settings.exclude],
+                "excludes": left_out(settings.root, settings.exclude),
             }
         try:
             ray.init(**options)
