@@ -1,5 +1,6 @@
 """Units on the machines of a Ray cluster. Ray starts and ends processes there; the scheduler, retries and records stay here.
 
+address         where the cluster is, and whether anything answers there
 cluster         connects to Ray, and answers what the cluster has; the only module that imports `ray` on this side
 resources       what one unit takes of a node
 messages        what crosses between this machine and a host
