@@ -163,6 +163,7 @@ class Engine(SchedulerDriver):
         self._cluster = ClusterPlaces(spec.lanes)
         for change in self._cluster.look():
             scheduler.lanes[change.lane].fit_into_cluster(change.places)
+            self.tell(change)
         self._sharing = LaneSharing(job.id, spec.weight, recorder.lanes, recorder.clock)
         announced = recorder.new_batch()
         announced.events += begin_events(job, self._totals, utc)

@@ -60,8 +60,14 @@ def test_a_cluster_without_room_is_waited_for_and_says_so(job: JobFolder) -> Non
     job.rows("in.jsonl", [{"id": "u", "n": 0, "s": 0, "effects": str(job.effects)}])
     run = job.start("run", "in.jsonl", "--out", "out.jsonl", "--log-file", "log", "--progress", "none")
     log = job.path / "log"
-    wait_for("it says so", lambda: log.exists() and "no node of the Ray cluster has" in log.read_text(), 90)
-    assert run.poll() is None
+    wait_for(
+        "it says so",
+        lambda: (
+            run.poll() is not None or (log.exists() and "no node of the Ray cluster has" in log.read_text())
+        ),
+        90,
+    )
+    assert run.poll() is None, run.communicate()[1]
     late = nodes.cluster.add_node(num_cpus=1, resources={"late": 1})
     _, errors = run.communicate(timeout=60)
     assert run.returncode == 0, errors

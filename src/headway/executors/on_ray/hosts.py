@@ -118,7 +118,8 @@ class RayHosts:
     @property
     def waits_for(self) -> str:
         """What units wait for, if the cluster has no room for them; "" otherwise."""
-        if not self._waiting or self._cluster is None or self._room != 0 or self.broken:
+        waiting = any(not wait.done() for wait in self._waiting)
+        if not waiting or self._cluster is None or self._room != 0 or self.broken:
             return ""
         now = asyncio.get_running_loop().time()
         if not any(now - asked_at > STARTS_IN_S for asked_at in self._creating.values()):
@@ -189,12 +190,17 @@ class RayHosts:
 
     # -- more and fewer of them -------------------------------------------------------------------------------------
 
+    @property
+    def _wanted(self) -> int:
+        """Hosts for all units that are here. Those that were sent ahead to a host would run at once on another."""
+        waiting = sum(not wait.done() for wait in self._waiting)
+        return -(-(waiting + sum(host.taken for host in self._hosts)) // self.settings.units)
+
     def _ask(self) -> None:
         """Ask Ray for hosts, as many as are needed and there is room for, and `ask_ahead` more."""
         if self._cluster is None or self._closing or self.broken:
             return
-        waiting = sum(not wait.done() for wait in self._waiting)
-        needed = -(-waiting // (self.settings.units * self._depth))
+        needed = self._wanted - len(self._hosts)
         most = -(-self.settings.size // self.settings.units) - len(self._hosts)
         room = most if self._room is None else max(self._room, self.settings.ask_ahead)
         for _ in range(min(needed, most, room) - len(self._creating)):
@@ -267,8 +273,9 @@ class RayHosts:
                 for host in idle:
                     self._hosts.remove(host)
                 await asyncio.gather(*map(self._retire, idle))
-                for task in list(self._creating):
-                    task.cancel()
+                if self._wanted <= len(self._hosts):
+                    for task in list(self._creating):
+                        task.cancel()
             self._ask()
 
     async def _look(self) -> None:
