@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.on_ray import room
@@ -12,6 +13,7 @@ from tests.on_ray import room
 from headway.config import checks
 from headway.errors import ConfigError
 from headway.executors.on_ray import cluster
+from headway.executors.on_ray.left_out import left_out
 from headway.executors.on_ray.resources import Resources
 
 
@@ -54,3 +56,24 @@ def test_resources_are_amounts() -> None:
     for wrong in ("2", {"num_cpus": -1}, {"memory": "much"}, {"num_cpus": True}, {"num_cpus": 0}):
         with pytest.raises(ValueError, match=r"expected|must take"):
             checks.resources(wrong)
+
+
+def test_links_bring_no_other_files_along(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "data").mkdir(parents=True)
+    (root / "data" / "row").write_text("x")
+    (root / ".env").write_text("KEY=x")
+    links: dict[str, str | Path] = {
+        "row": "data/row",
+        "notes": ".env",
+        "out [1]": tmp_path,
+        "around": ".",
+        "passwd": "/etc/passwd",
+    }
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    patterns = left_out(str(root), ("large/",))
+    assert {one for one in patterns if one.startswith("/")} == {
+        "/notes", "/out\\ \\[1\\]", "/around", "/passwd"
+    }  # fmt: skip
+    assert {".env", "large/"} <= set(patterns)

@@ -107,7 +107,7 @@ class ProcessCalls:
 
 def _hint(why: str) -> str | None:
     """A hint for workers that cannot start."""
-    if GUARD in why:
+    if GUARD in why or "Ray" in why:
         return None  # The message says what to do.
     if "AttributeError" in why and "'__mp_main__'" in why:
         return 'a worker imports the script without what is below if __name__ == "__main__": define it above that'

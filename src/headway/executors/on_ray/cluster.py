@@ -19,19 +19,15 @@ from typing import Any, Final
 import msgspec
 
 from headway.errors import ConfigError
+from headway.executors.on_ray.address import is_endpoint, known_address, silence
+from headway.executors.on_ray.left_out import left_out
 from headway.executors.on_ray.resources import Resources
 from headway.install_hint import install_command
 from headway.providers.error_messages import describe_exception
 
 #: A cluster of this process alone.
 LOCAL: Final = "local"
-#: What never travels: secrets, our records, what is large and of no use on another machine.
-NEVER: Final = (
-    ".env", ".env.*", ".headway/", ".git/", ".hg/", ".venv/", "venv/", "__pycache__/", "node_modules/", "*.pem", "*.key",
-    ".netrc", ".npmrc", ".pypirc", ".aws/", ".ssh/", ".claude/", ".codex/", ".ray/",
-    "*.db", "*.db-wal", "*.db-shm", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/",
-)  # fmt: skip
-#: How Ray behaves for us: no messages, no telemetry, no scan of the user's .gitignore.
+#: How Ray behaves for us: no messages, no telemetry.
 _VARIABLES: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
@@ -41,6 +37,7 @@ _VARIABLES: Final = {
 #: Characters of Ray's explanation that are shown.
 LONGEST: Final = 400
 _TOO_LARGE: Final = "exceeds the maximum size"
+_NOT_PACKED: Final = "working_dir"
 
 
 class ClusterSettings(msgspec.Struct, frozen=True):
@@ -82,7 +79,12 @@ class Cluster:
     async def connect(cls, settings: ClusterSettings) -> Cluster:
         """Connect, unless this process is connected already. Raises ConfigError."""
         require_package()
-        ray, travels = await asyncio.to_thread(_CONNECTION.open, settings)
+        opened = _opened(settings)
+        try:
+            ray, travels = await asyncio.shield(opened)
+        except asyncio.CancelledError:
+            opened.add_done_callback(_leave)
+            raise
         return cls(ray, travels=travels)
 
     def actor(self, cls: type, resources: Resources) -> Any:
@@ -150,12 +152,16 @@ class _Connection:
         if self._travels:
             options["runtime_env"] = {
                 "working_dir": settings.root,
-                "excludes": [*NEVER, *settings.exclude],
+                "excludes": left_out(settings.root, settings.exclude),
             }
+        address = known_address(settings.address)
+        if is_endpoint(address) and (why := silence(address)):
+            raise _explained(settings, why if address == settings.address else f"{address}: {why}")
         try:
             ray.init(**options)
         except Exception as error:
-            raise _explained(settings, error) from None
+            text = " ".join(describe_exception(error).split())[:LONGEST]
+            raise _explained(settings, text) from None
         self._is_ours = True
         _silence()
 
@@ -172,6 +178,33 @@ class _Connection:
 
 
 _CONNECTION: Final = _Connection()
+
+
+def _opened(settings: ClusterSettings) -> asyncio.Future[tuple[Any, bool]]:
+    """Connect in a thread for which the end of this process does not wait: Ray may try for minutes."""
+    loop = asyncio.get_running_loop()
+    opened: asyncio.Future[tuple[Any, bool]] = loop.create_future()
+
+    def run() -> None:
+        try:
+            connection = _CONNECTION.open(settings)
+        except BaseException as error:
+            with suppress(RuntimeError):  # The loop is closed.
+                loop.call_soon_threadsafe(opened.set_exception, error)
+            return
+        try:
+            loop.call_soon_threadsafe(opened.set_result, connection)
+        except RuntimeError:
+            _CONNECTION.close()
+
+    threading.Thread(target=run, name="headway-ray-connect", daemon=True).start()
+    return opened
+
+
+def _leave(opened: asyncio.Future[tuple[Any, bool]]) -> None:
+    """The one who asked for this connection is gone."""
+    if not opened.cancelled() and opened.exception() is None:
+        threading.Thread(target=_CONNECTION.close, daemon=True).start()
 
 
 def _silence() -> None:
@@ -209,12 +242,16 @@ def _quiet() -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _explained(settings: ClusterSettings, error: Exception) -> ConfigError:
-    text = " ".join(describe_exception(error).split())[:LONGEST]
-    if _TOO_LARGE in str(error) or "exceeds" in text:
+def _explained(settings: ClusterSettings, text: str) -> ConfigError:
+    if _TOO_LARGE in text:
         return ConfigError(
             f"{settings.root} is too large to travel to the nodes of Ray: {text}",
             hint="leave folders out with [ray] exclude = […], or set travel = false if the nodes see the same folder",
+        )
+    if _NOT_PACKED in text or "RuntimeEnv" in text:
+        return ConfigError(
+            f"{settings.root} cannot travel to the nodes of Ray: {text}",
+            hint="leave such files out with [ray] exclude = […], or set travel = false if the nodes see the same folder",
         )
     if settings.address == "auto":
         return ConfigError(

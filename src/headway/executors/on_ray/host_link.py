@@ -273,7 +273,7 @@ def death_text(error: Exception) -> str:
     """How a host ended, in one line, from Ray's error."""
     name = type(error).__name__
     text = str(error)
-    if "node" in text.lower() and ("died" in text or "dead" in text) and "worker" not in name.lower():
+    if "its node has died" in text or name == "NodeDiedError":
         return "its node died"
     if name in ("ActorDiedError", "RayActorError", "ActorUnavailableError", "OwnerDiedError"):
         return "its host on the node died"

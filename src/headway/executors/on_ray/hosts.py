@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec
 
-from headway.errors import ConfigError
 from headway.executors.on_ray.cluster import Cluster, ClusterSettings
 from headway.executors.on_ray.host_link import HostLink, death_text
 from headway.executors.on_ray.messages import HostSetup, Process
@@ -335,8 +334,7 @@ class RayHosts:
         for task in [*self._creating, *([self._ticker] if self._ticker is not None else [])]:
             task.cancel()
         if self._connecting is not None and self._cluster is None:
-            with suppress(ConfigError):
-                await self._connecting
+            self._connecting.cancel()
         if self._creating:
             await asyncio.wait(list(self._creating))
         hosts = self._hosts[:]
