@@ -191,6 +191,28 @@ def test_a_claim_counts_while_its_claimant_is_here_and_is_kept_without_being_rea
     assert on_lane(others) == [2], "one that was away for so long writes its claims again"
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    [b"{", b"null", b"\xff", b'{"job":2,"weight":1,"hungry":true,"use":0,"pace":-1}']
+    + [
+        msgspec.json.encode(Claim(2, weight, hungry=True, use=use, taken=taken))
+        for weight, use, taken in (
+            (0.0, 0.0, 0),
+            (-1.0, 0.0, 0),
+            (1e308, 0.0, 0),
+            (1.0, 2.0, 0),
+            (1.0, 0.0, -1),
+        )
+    ],
+)
+def test_a_claim_that_cannot_be_right_is_left_out(damaged: bytes) -> None:
+    """Another version or another program wrote it: it must not end this run."""
+    others, bad = OtherClaims(), StoredClaim(2, 1, "job-2", damaged, "alpha/m", False)
+    assert others.take(news({2, 3}, claimed(2), claimed(3)), 0.0)
+    assert others.take(news({2, 3}, bad), 1.0) == []
+    assert on_lane(others) == [3]
+
+
 def test_after_a_gap_those_that_were_here_count_for_a_moment() -> None:
     """The server was away for all of us, and we are the first one back."""
     others = OtherClaims()

@@ -19,6 +19,9 @@ LINGER_S: Final = 2.0
 #: The claims of a claimant that has gone are forgotten after this time.
 FORGET_S: Final = 60.0
 
+#: No job has a larger weight.
+MOST_WEIGHT: Final = 100.0
+
 _decode = msgspec.json.Decoder(Claim).decode
 
 
@@ -61,7 +64,11 @@ class OtherClaims:
             on_lane = self._on_lane.setdefault(claimed.lane, {})
             before = on_lane.get(claimed.claimant)
             if before is None or before.claimed != claimed:
-                on_lane[claimed.claimant] = one = OtherClaim(claimed, _decode(claimed.claim))
+                claim = _readable(claimed.claim)
+                if claim is None:
+                    on_lane.pop(claimed.claimant, None)
+                    continue
+                on_lane[claimed.claimant] = one = OtherClaim(claimed, claim)
                 self._lanes_named.setdefault(claimed.lane_name, set()).add(claimed.lane)
                 changed.append(one)
         for claimant in self._present - news.present:
@@ -93,3 +100,13 @@ class OtherClaims:
                 del self._gone_at[claimant]
                 for claims in self._on_lane.values():
                     claims.pop(claimant, None)
+
+
+def _readable(data: bytes) -> Claim | None:
+    """A claim; None if it is damaged or of a Headway that writes them differently: it must not end our run."""
+    try:
+        claim = _decode(data)
+    except msgspec.DecodeError:
+        return None
+    is_sound = 0.0 < claim.weight <= MOST_WEIGHT and 0.0 <= claim.use <= 1.0 and claim.taken >= 0
+    return claim if is_sound else None
