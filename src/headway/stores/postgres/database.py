@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from headway.errors import CommitUnknown, JobTaken, StoreAway
 from headway.stores.database import Values, Work
@@ -267,8 +267,9 @@ class PostgresDatabase:
             raise explained from (None if self.address.secrets else error)
 
     def _explained(self, error: psycopg.Error) -> Exception:
-        lost = self.connection.closed
-        return explanation(self.address, error, lost=lost)
+        if not self.connection.closed and self.connection.pgconn.pipeline_status != PipelineStatus.OFF:
+            self.connection.close()  # The server ended it in the middle of many rows: it cannot be used any more.
+        return explanation(self.address, error, lost=self.connection.closed)
 
 
 def _are_apart(sql: str, rows: Sequence[tuple[Any, ...]]) -> bool:
