@@ -131,7 +131,7 @@ class Fleet:
         self._cancel_attempts(engine)
 
     def _cancel_attempts(self, engine: VirtualEngine) -> None:
-        """Nobody waits for its answers any more. The provider has counted its requests."""
+        """Its answers are lost. The provider has counted its requests."""
         self._commands += [CancelAttempt(entry.unit) for entry in engine.scheduler.out.values()]
 
     # -- what engines call ---------------------------------------------------------------------------------

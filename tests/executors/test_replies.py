@@ -37,7 +37,7 @@ from headway.executors.worker_protocol import (
     BadReply,
     ReplyNote,
     ReplyReader,
-    encode_note,
+    encode_message,
     read_usage,
     write_usage,
 )
@@ -71,7 +71,9 @@ pieces = st.one_of(
         Piece,
         number=st.sampled_from([0, 0, -1, 1, 2, -3]),
         pid=st.sampled_from([0, 0, 1, -1, 2**40]),
-        note=st.one_of(st.just(b""), st.just(encode_note(ReplyNote(spoiled=True))), st.binary(max_size=20)),
+        note=st.one_of(
+            st.just(b""), st.just(encode_message(ReplyNote(spoiled=True))), st.binary(max_size=20)
+        ),
         longer=st.sampled_from([0, 0, 0, 1, LARGEST - 100]),
         keep=st.one_of(st.none(), st.integers(0, REPLY.size + 4)),
         copies=st.integers(1, 3),
@@ -231,7 +233,7 @@ def test_a_correct_reply_is_read_in_pieces_of_any_size(
 ) -> None:
     replies = ReplyReader(PID)
     replies.expect(5)
-    encoded_note = b"" if note is None else encode_note(note)
+    encoded_note = b"" if note is None else encode_message(note)
     said = REPLY.pack(5, PID, len(value), len(encoded_note), 9) + value + encoded_note
     pieces = [said[at : at + size] for at in range(0, len(said), size)]
     assert [replies.feed(piece) for piece in pieces] == [None] * (len(pieces) - 1) + [(5, value, note, 9)]
@@ -258,7 +260,7 @@ def test_a_note_with_invalid_unicode_can_be_sent() -> None:
     note.outcome = msgspec.structs.replace(note.outcome, message="\ud800", usage=Usage(1.0, 2.0))
     replies = ReplyReader(PID)
     replies.expect(1)
-    encoded_note = encode_note(note)
+    encoded_note = encode_message(note)
     reply = replies.feed(REPLY.pack(1, PID, 0, len(encoded_note), 0) + encoded_note)
     assert reply is not None
     assert reply.note is not None

@@ -42,7 +42,7 @@ from headway.executors.worker_protocol import (
     ReplyNote,
     WorkerSetup,
     decode_setup,
-    encode_note,
+    encode_message,
     write_usage,
 )
 from headway.providers.error_messages import describe_exception
@@ -246,7 +246,7 @@ class _Channel:
 
     def answer(self, number: int, value: bytes, note: ReplyNote | None, memory: int) -> None:
         """Send a unit's value and note."""
-        encoded = b"" if note is None else encode_note(note)
+        encoded = b"" if note is None else encode_message(note)
         if not self._is_open():
             raise OSError("the unit closed the pipe to Headway, or opened another file in its place")
         frame = REPLY.pack(number, os.getpid(), len(value), len(encoded), memory)

@@ -186,12 +186,12 @@ decode_setup: Final = msgspec.msgpack.Decoder(WorkerSetup).decode
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-def encode_note(note: ReplyNote) -> bytes:
-    """Never fails: text that is not valid Unicode and numbers of any size are converted."""
+def encode_message(message: Any) -> bytes:
+    """As MessagePack. Never fails: text that is not valid Unicode and numbers of any size are converted."""
     try:
-        return _encode(note)
+        return _encode(message)
     except (UnicodeEncodeError, OverflowError):
-        return _encode(_encodable(msgspec.to_builtins(note, builtin_types=(bytes,))))
+        return _encode(_encodable(msgspec.to_builtins(message, builtin_types=(bytes,))))
 
 
 def _encodable(value: Any) -> Any:

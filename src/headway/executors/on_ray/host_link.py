@@ -27,8 +27,8 @@ from headway.executors.on_ray.messages import (
     ProgramTask,
     decode_news,
     decode_ready,
-    encode,
 )
+from headway.executors.worker_protocol import encode_message
 from headway.providers.error_messages import describe_exception
 
 #: How long a host may wait with an answer when there is no news. Of many hosts each waits longer: their answers take our time.
@@ -99,7 +99,7 @@ class HostLink:
 
     async def set_up(self, setup: HostSetup) -> HostReady:
         """Wait until the actor runs, which may take as long as the cluster is full, and until it is ready."""
-        self.ready = decode_ready(await answer_of(self.actor.set_up.remote(encode(setup))))
+        self.ready = decode_ready(await answer_of(self.actor.set_up.remote(encode_message(setup))))
         return self.ready
 
     def begin(self) -> None:
@@ -155,7 +155,7 @@ class HostLink:
             self._overs,
         )
         self._tasks, self._cancels, self._overs = [], [], []
-        call = self._loop.create_task(self._exchange(encode(orders), wait_s + PATIENCE_S))
+        call = self._loop.create_task(self._exchange(encode_message(orders), wait_s + PATIENCE_S))
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
 

@@ -154,29 +154,6 @@ class HostReady(msgspec.Struct, frozen=True):
     is_setup: bool = False
 
 
-_encoder: Final = msgspec.msgpack.Encoder()
-
-
-def encode(message: Any) -> bytes:
-    """As MessagePack; texts that are not valid Unicode are converted."""
-    try:
-        return _encoder.encode(message)
-    except (UnicodeEncodeError, OverflowError):
-        return _encoder.encode(_encodable(msgspec.to_builtins(message, builtin_types=(bytes,))))
-
-
-def _encodable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", errors="replace").decode()
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        return str(value)
-    if isinstance(value, list | tuple):
-        return [_encodable(each) for each in value]
-    if isinstance(value, dict):
-        return {_encodable(name): _encodable(each) for name, each in value.items()}
-    return value
-
-
 decode_setup: Final = msgspec.msgpack.Decoder(HostSetup).decode
 decode_orders: Final = msgspec.msgpack.Decoder(Orders).decode
 decode_news: Final = msgspec.msgpack.Decoder(News).decode

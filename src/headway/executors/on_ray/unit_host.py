@@ -28,8 +28,8 @@ from headway.executors.on_ray.messages import (
     ProgramTask,
     decode_orders,
     decode_setup,
-    encode,
 )
+from headway.executors.worker_protocol import encode_message
 
 #: How long the news that a unit began may wait for more news: short units end within that time.
 LINGER_S: Final = 0.02
@@ -64,7 +64,7 @@ class UnitHost:
         node, address = _place()
 
         def ready(why: str = "", *, is_setup: bool = False) -> bytes:
-            return encode(HostReady(node, address, os.getpid(), why, is_setup))
+            return encode_message(HostReady(node, address, os.getpid(), why, is_setup))
 
         try:
             setup = decode_setup(message)
@@ -110,7 +110,7 @@ class UnitHost:
             await asyncio.wait((wait,), timeout=orders.wait_s)
             self._waiting = None if self._waits_in(wait) else self._waiting
         self._heard_at = time.monotonic()
-        return encode(self._news(orders))
+        return encode_message(self._news(orders))
 
     def _waits_in(self, wait: asyncio.Future[None]) -> bool:
         return self._waiting is not None and self._waiting[1] is wait
@@ -119,7 +119,7 @@ class UnitHost:
         """Cancel what runs, end every process, and return the last news."""
         await self._end_all()
         self._answer_now()
-        return encode(self._news(Orders(0, 0.0, 0.0)))
+        return encode_message(self._news(Orders(0, 0.0, 0.0)))
 
     # -- orders -----------------------------------------------------------------------------------------------------
 
